@@ -1,0 +1,147 @@
+"""Frozen settings: what the model is, how the engine runs, how a sequence is sampled. Standard library only.
+
+Shape letters used in every docstring of the project:
+
+    T scheduled tokens (all sequences, flattened)   S sequences       C context length    R rows that are sampled
+    H query heads    K key/value heads              D head dim        G = H / K           E hidden size
+    F MLP size       V vocabulary                   L layers          N blocks            P block size
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from miniinfer.errors import BadInputError
+
+PROCESSOR_NAMES = ("repetition", "presence_frequency", "temperature", "top_k", "top_p", "min_p")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The facts of an architecture, each read from the model file (models/ lists those that were derived)."""
+
+    architecture: str
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    hidden_size: int
+    intermediate_size: int
+    vocab_size: int
+    context_length: int
+    rope_base: float
+    norm_eps: float
+    tied: bool
+
+    def __post_init__(self) -> None:
+        for name in (
+            "num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size", "intermediate_size", "vocab_size",
+            "context_length",
+        ):  # fmt: skip
+            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
+                raise BadInputError(f"The model's {name} must be a whole number above 0, not {getattr(self, name)!r}.")
+        if self.num_heads % self.num_kv_heads:
+            raise BadInputError(
+                f"The model has {self.num_heads} query heads for {self.num_kv_heads} key/value heads; "
+                "the first must be a multiple of the second."
+            )
+        if self.head_dim % 2:
+            raise BadInputError(f"RoPE rotates pairs, so the head size must be even, not {self.head_dim}.")
+        for name in ("rope_base", "norm_eps"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise BadInputError(f"The model's {name} must be a finite number above 0, not {value!r}.")
+
+    @property
+    def group_size(self) -> int:
+        """Query heads that share one key/value head (G)."""
+        return self.num_heads // self.num_kv_heads
+
+    def kv_bytes_per_token(self, itemsize: int) -> int:
+        """Bytes that one position takes in the KV cache: 2 (K and V) x L x K x D x itemsize."""
+        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * itemsize
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How an engine runs; none of it changes what a float32 run computes beyond rounding."""
+
+    block_size: int = 16
+    pool_chunk_blocks: int = 16  # the pool grows by this many blocks at a time
+    max_blocks: int | None = None  # None: as many as one full context needs for every running sequence
+    max_num_batched_tokens: int = 256  # token budget of a step
+    max_num_seqs: int = 16
+    context_length: int | None = None  # None: the model's own
+
+    def __post_init__(self) -> None:
+        for name in ("block_size", "pool_chunk_blocks", "max_num_batched_tokens", "max_num_seqs"):
+            value = getattr(self, name)
+            if not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+                raise BadInputError(f"{name} must be a whole number above 0, not {value!r}.")
+        for name in ("max_blocks", "context_length"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+                raise BadInputError(f"{name} must be a whole number above 0, or left out, not {value!r}.")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadInputError(f"{name} must be a whole number of {least} or more, not {value!r}.")
+
+
+def _real(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BadInputError(f"{name} must be a finite number, not {value!r}.")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How the next token is chosen. temperature 0 is greedy: argmax, lowest id on a tie, the other stages change nothing.
+
+    top_k 0 is off (above the vocabulary it is clamped); repetition counts prompt and output, once per id; presence and
+    frequency count the output only. `order` is the order in which the logits processors run. Raises BadInputError.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 0
+    top_p: float = 0.95
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    max_new_tokens: int = 32
+    order: tuple[str, ...] = PROCESSOR_NAMES
+
+    def __post_init__(self) -> None:
+        if _real("temperature", self.temperature) < 0:
+            raise BadInputError(f"temperature must be 0 (greedy) or more, not {self.temperature!r}.")
+        _whole("top_k", self.top_k, 0)
+        if not 0 < _real("top_p", self.top_p) <= 1:
+            raise BadInputError(f"top_p must be above 0 and at most 1, not {self.top_p!r}.")
+        if not 0 <= _real("min_p", self.min_p) < 1:
+            raise BadInputError(f"min_p must be at least 0 and below 1, not {self.min_p!r}.")
+        if _real("repetition_penalty", self.repetition_penalty) <= 0:
+            raise BadInputError(f"repetition_penalty must be above 0 (1 is off), not {self.repetition_penalty!r}.")
+        _real("presence_penalty", self.presence_penalty)
+        _real("frequency_penalty", self.frequency_penalty)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
+            raise BadInputError(f"seed must be a whole number from 0 to 2**64 - 1, not {self.seed!r}.")
+        _whole("max_new_tokens", self.max_new_tokens, 0)
+        object.__setattr__(self, "stop", tuple(self.stop))
+        object.__setattr__(self, "stop_ids", tuple(self.stop_ids))
+        object.__setattr__(self, "order", tuple(self.order))
+        if any(not isinstance(s, str) or not s for s in self.stop):
+            raise BadInputError("A stop string must not be empty.")
+        for token_id in self.stop_ids:
+            _whole("a stop id", token_id, 0)
+        if len(set(self.order)) != len(self.order) or not set(self.order) <= set(PROCESSOR_NAMES):
+            raise BadInputError(f"order must name each of {', '.join(PROCESSOR_NAMES)} at most once, not {self.order!r}.")
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature == 0
