@@ -1,0 +1,36 @@
+"""What every test may ask for: the real model, loaded once, and the numbers it is compared with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
+
+DATA = Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def model_path() -> Path:
+    """The default model's GGUF file, fetched into the data folder if it is not there yet."""
+    from miniinfer.models.fetch import ensure_default_model
+
+    return ensure_default_model()
+
+
+@pytest.fixture(scope="session")
+def model(model_path: Path) -> LoadedModel:
+    """SmolLM2-135M-Instruct in float32 on the CPU. Shared by all tests and never written."""
+    from miniinfer.models.loader import load_model
+
+    return load_model(model_path, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="session")
+def reference() -> dict[str, Any]:
+    """Ids, logits, attention rows and residual norms of ten prompts, computed by other software in float32."""
+    return json.loads((DATA / "smollm2_reference.json").read_text(encoding="utf-8"))
