@@ -38,7 +38,7 @@ class ModelConfig:
         for name in (
             "num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size", "intermediate_size", "vocab_size",
             "context_length",
-        ):  # fmt: skip
+        ):
             if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
                 raise BadInputError(f"The model's {name} must be a whole number above 0, not {getattr(self, name)!r}.")
         if self.num_heads % self.num_kv_heads:
@@ -98,7 +98,7 @@ def _real(name: str, value: object) -> float:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How the next token is chosen. temperature 0 is greedy: argmax, lowest id on a tie, the other stages change nothing.
+    """How the next token is chosen. temperature 0 is greedy: argmax, lowest id on a tie; other stages change nothing.
 
     top_k 0 is off (above the vocabulary it is clamped); repetition counts prompt and output, once per id; presence and
     frequency count the output only. `order` is the order in which the logits processors run. Raises BadInputError.
@@ -140,7 +140,8 @@ class SamplingParams:
         for token_id in self.stop_ids:
             _whole("a stop id", token_id, 0)
         if len(set(self.order)) != len(self.order) or not set(self.order) <= set(PROCESSOR_NAMES):
-            raise BadInputError(f"order must name each of {', '.join(PROCESSOR_NAMES)} at most once, not {self.order!r}.")
+            names = ", ".join(PROCESSOR_NAMES)
+            raise BadInputError(f"order must name each of {names} at most once, not {self.order!r}.")
 
     @property
     def greedy(self) -> bool:

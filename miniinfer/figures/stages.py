@@ -1,0 +1,19 @@
+"""Stage times gathered into the few bars of a step panel."""
+
+from __future__ import annotations
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "attention": ("attn_norm", "qkv_proj", "rope", "write_kv", "attn_scores", "attn_pattern", "attn_mix", "attn_out"),
+    "mlp": ("mlp_norm", "mlp_hidden", "mlp_out"),
+    "unembed": ("final_norm", "unembed"),
+    "sampling": (*(f"processor_{i}" for i in range(1, 7)), "softmax", "sample"),
+}
+
+
+def group_stage_ms(stage_ms: dict[str, float]) -> dict[str, float]:
+    """Milliseconds per group; stages of no group (schedule, prepare_inputs, embed, commit) are "other"."""
+    group_of = {stage: group for group, stages in GROUPS.items() for stage in stages}
+    total = dict.fromkeys((*GROUPS, "other"), 0.0)
+    for stage, ms in stage_ms.items():
+        total[group_of.get(stage, "other")] += ms
+    return total

@@ -1,0 +1,64 @@
+"""From a sampler's trace to the few candidates a panel shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miniinfer.trace.records import FloatArray, NextToken, TokenInfo
+
+if TYPE_CHECKING:
+    from miniinfer.engine.sampler import SamplerTrace
+
+NUM_CANDIDATES = 20
+
+
+def next_token_of(
+    trace: SamplerTrace, temperature: float, describe: Callable[[int], TokenInfo], *, chosen: int | None, forced: bool
+) -> NextToken:
+    """The best candidates of `trace`, cut ones among them, and `chosen` wherever it stands."""
+    raw: FloatArray = trace.raw_probs.float().cpu().numpy()
+    used: FloatArray = trace.probs.float().cpu().numpy()
+    cut = trace.cut_by.cpu().numpy()
+    shown = _best(used, raw, NUM_CANDIDATES)
+    if chosen is not None and chosen not in shown:
+        shown[-1] = chosen
+        shown = sorted(shown, key=lambda i: (-used[i], -raw[i], i))
+    kept = int((used > 0).sum())
+    return NextToken(
+        tokens=tuple(describe(i) for i in shown),
+        raw_probs=tuple(float(raw[i]) for i in shown),
+        used_probs=tuple(float(used[i]) for i in shown),
+        cut_by=tuple(trace.stages[cut[i]].name if cut[i] >= 0 else None for i in shown),
+        num_kept=kept,
+        rest_count=len(raw) - len(shown),
+        rest_raw=max(0.0, float(raw.sum(dtype=np.float64) - raw[shown].sum(dtype=np.float64))),
+        rest_used=max(0.0, float(used.sum(dtype=np.float64) - used[shown].sum(dtype=np.float64))),
+        entropy_raw=_entropy(raw),
+        entropy_used=_entropy(used),
+        temperature=temperature,
+        greedy=temperature == 0,
+        coin=trace.coin,
+        lo=trace.lo,
+        hi=trace.hi,
+        token_id=chosen,
+        forced=forced,
+    )
+
+
+def _best(used: FloatArray, raw: FloatArray, count: int) -> list[int]:
+    """Ids in the order of falling used, then raw probability, then rising id."""
+    count = min(count, len(raw))
+    candidates = np.union1d(
+        np.argpartition(used, len(used) - count)[-count:], np.argpartition(raw, len(raw) - count)[-count:]
+    )
+    order = np.lexsort((candidates, -raw[candidates], -used[candidates]))
+    return [int(i) for i in candidates[order][:count]]
+
+
+def _entropy(probs: FloatArray) -> float:
+    """In nats."""
+    kept = probs[probs > 0].astype(np.float64)
+    return float(-(kept * np.log(kept)).sum())

@@ -1,0 +1,227 @@
+"""A run with an engine behind it. Its methods touch tensors, so they are called in the engine's thread.
+
+Looking back never runs the model: attention rows are recomputed from kept queries and cached keys, logits from kept
+final-norm vectors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miniinfer.errors import BadInputError
+from miniinfer.trace.budget import TraceBudget
+from miniinfer.trace.candidates import next_token_of
+from miniinfer.trace.pooling import to_u8
+from miniinfer.trace.recorder import Recorder
+from miniinfer.trace.records import (
+    ByteArray,
+    FloatArray,
+    NextToken,
+    PooledMaps,
+    SequenceRecord,
+    StepMeta,
+    StepRecord,
+    TokenInfo,
+)
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+
+if TYPE_CHECKING:
+    import torch
+
+    from miniinfer.engine.engine import Engine
+    from miniinfer.engine.sequence import Sequence
+
+DescribeToken = Callable[[int], TokenInfo]
+
+
+class LiveRun:
+    """One sequence of an engine with all its step records. Branches share the records of their common steps."""
+
+    def __init__(
+        self, engine: Engine, seq: Sequence, info: RunInfo, describe: DescribeToken, budget: TraceBudget,
+        records: list[StepRecord] | None = None,
+    ) -> None:
+        self.info = info
+        self.engine = engine
+        self.seq = seq
+        self.records: list[StepRecord] = list(records or ())
+        self._describe = describe
+        self._budget = budget
+        self._recorder = Recorder(engine)
+        self._next: dict[int, NextToken] = {}
+
+    @property
+    def finish_reason(self) -> str | None:
+        return self.seq.finish_reason
+
+    @property
+    def steps(self) -> list[StepMeta]:
+        return [StepMeta.of(record, self._id_in(record)) for record in self.records]
+
+    @property
+    def tokens(self) -> list[TokenInfo]:
+        return [self._describe(i) for i in self.seq.token_ids]
+
+    def step(self) -> bool:
+        """Run one engine step of this sequence alone. False if the run is finished."""
+        if self.seq.finish_reason is not None:
+            return False
+        self._recorder.start()
+        state = self.engine.step(self._recorder, only=self.seq)
+        if state is None:
+            return False
+        record = self._recorder.record(len(self.records) + 1, state)
+        self.records.append(record)
+        self._budget.add(record)
+        return True
+
+    def fork(self, edit: Edit, run_id: str, name: str) -> LiveRun:
+        """A branch from where step `edit.step` chose its token. The KV prefix is shared, the trunk stays as it is."""
+        if not 1 <= edit.step <= len(self.records):
+            raise BadInputError(f"A branch starts at a step that has been run: 1 to {len(self.records)}.")
+        from miniinfer.engine.sampler import sampler_trace
+
+        record = self.records[edit.step - 1]
+        part = self._part(record)
+        if part.token_id is None:
+            raise BadInputError("This step chose no token: the prompt is still being prefilled.")
+        if isinstance(edit, ForceToken) and not 0 <= edit.token_id < self.info.model.vocab_size:
+            raise BadInputError(f"Token ids of this model run from 0 to {self.info.model.vocab_size - 1}.")
+        params = edit.params if isinstance(edit, ChangeParams) else self.info.params
+        # The step's own logits and coin choose again: the model does not run, and later coins stay comparable.
+        prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: part.context_len]
+        trace = sampler_trace(self.logits_at(part.context_len - 1), params, ids[:prompt], ids[prompt:], part.coin)
+        token_id = edit.token_id if isinstance(edit, ForceToken) else trace.token_id
+        seq = self.engine.fork(self.seq, part.context_len, force=token_id, params=params, seq_id=run_id)
+        changed = dataclasses.replace(
+            part, token_id=token_id, forced=isinstance(edit, ForceToken), logprob=float(trace.probs[token_id].log())
+        )
+        records = [*self.records[: edit.step - 1], dataclasses.replace(record, sequences=(changed,))]
+        info = dataclasses.replace(
+            self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit
+        )
+        self._budget.share(records)
+        return LiveRun(self.engine, seq, info, self._describe, self._budget, records)
+
+    def release(self) -> None:
+        """Give back the blocks and the records."""
+        self.engine.release(self.seq)
+        self._budget.drop(self.records)
+        self.records.clear()
+
+    # Looking back
+
+    def next_token(self, step: int) -> NextToken | None:
+        part = self._part(self.records[step - 1])
+        if part.token_id is None:
+            return None
+        if step not in self._next:
+            self._next[step] = self._next_after(part.context_len - 1, part)
+        return self._next[step]
+
+    def next_at(self, position: int) -> NextToken:
+        return self._next_after(position, None)
+
+    def _next_after(self, position: int, chosen: SequenceRecord | None) -> NextToken:
+        from miniinfer.engine.sampler import sampler_trace
+
+        prompt = self.info.num_prompt_tokens
+        ids = self.seq.token_ids[: position + 1]
+        trace = sampler_trace(
+            self.logits_at(position), self.info.params, ids[:prompt], ids[prompt:], chosen.coin if chosen else None
+        )
+        return next_token_of(
+            trace, self.info.params.temperature, self._describe,
+            chosen=chosen.token_id if chosen else None, forced=chosen.forced if chosen else False,
+        )
+
+    def logits_at(self, position: int) -> torch.Tensor:
+        """Logits after `position`, [V] float32, from the kept final-norm vector."""
+        import torch
+
+        from miniinfer.engine.lookup import logits_of
+
+        record, row = self._find(position)
+        vector = torch.from_numpy(np.array(record.final_norm[row : row + 1]))
+        return logits_of(self.engine, vector)[0]
+
+    def rows_at(self, position: int) -> ByteArray:
+        record, row = self._find(position)
+        q = self._queries(record)[:, row : row + 1]
+        rows = [self._attention(layer, q[layer], position)[:, 0] for layer in range(self.info.model.num_layers)]
+        return to_u8(np.stack(rows))
+
+    def head_rows(self, layer: int, head: int, start: int, stop: int) -> ByteArray:
+        stop = min(stop, self.seq.num_computed_tokens)
+        if start >= stop:
+            return np.empty(0, np.uint8)
+        q = np.concatenate([
+            self._queries(part)[layer][max(start - part.start, 0) : stop - part.start]
+            for part in (self._part(record) for record in self.records)
+            if part.start < stop and part.context_len > start
+        ])
+        rows = to_u8(self._attention(layer, q, start)[head])
+        return np.concatenate([rows[i, : start + i + 1] for i in range(len(rows))])
+
+    def pooled_maps(self, step: int) -> PooledMaps | None:
+        return self._part(self.records[step - 1]).pooled
+
+    def kv_norms(self, start: int) -> FloatArray:
+        parts = [self._part(record) for record in self.records]
+        arrays = [p.kv_norms[max(start - p.start, 0) :] for p in parts if p.context_len > start]
+        return np.concatenate(arrays) if arrays else np.empty((0, self.info.model.num_layers, 2), np.float32)
+
+    def token_probs(self, start: int) -> FloatArray:
+        import torch
+
+        from miniinfer.engine.lookup import logits_of
+
+        ids = self.seq.token_ids[: self.seq.num_computed_tokens + 1]
+        probs = np.full(len(ids), np.nan, np.float32)
+        for part in (self._part(record) for record in self.records):
+            if part.context_len < start:
+                continue
+            following = torch.tensor(ids[part.start + 1 : part.context_len + 1])
+            for low in range(0, len(following), 64):  # 64 rows of logits are 12.6 MB
+                rows = torch.from_numpy(np.array(part.final_norm[low : low + 64]))[: len(following) - low]
+                found = logits_of(self.engine, rows).float().softmax(-1).cpu()
+                chosen = found.gather(1, following[low : low + 64, None])[:, 0]
+                first = part.start + 1 + low
+                probs[first : first + len(chosen)] = chosen.numpy()
+        return probs[start:]
+
+    def _attention(self, layer: int, q: FloatArray, start: int) -> FloatArray:
+        """q [n, H, D] of positions start.. -> [H, n, C]."""
+        import torch
+
+        from miniinfer.engine.lookup import attention_rows
+
+        return attention_rows(self.engine, self.seq, layer, torch.from_numpy(np.array(q)), start).float().cpu().numpy()
+
+    def _queries(self, part: SequenceRecord) -> FloatArray:
+        if part.q is None:
+            raise BadInputError(
+                f"The queries of positions {part.start} to {part.context_len - 1} were dropped to stay within this "
+                f"session's trace budget of {self._budget.limit_bytes // 2**20} MB; start the run again to see them."
+            )
+        return part.q
+
+    def _find(self, position: int) -> tuple[SequenceRecord, int]:
+        for record in self.records:
+            part = self._part(record)
+            if part.start <= position < part.context_len:
+                return part, position - part.start
+        raise BadInputError(f"Position {position} is not in the cache yet.")
+
+    def _part(self, record: StepRecord) -> SequenceRecord:
+        return record.sequences[0]  # a live run steps alone
+
+    def _id_in(self, record: StepRecord) -> str:
+        return self._part(record).seq_id
+
+
+__all__ = ["ChangeParams", "DescribeToken", "ForceToken", "LiveRun"]

@@ -1,0 +1,143 @@
+"""An observer that keeps what panels need of a step: times, queries, the final-norm vectors, norms of K and V.
+
+It never holds attention maps (layers x heads x T x T): kept queries and the cache give any row back when somebody
+looks, and the final-norm vector gives the logits back. Arrays are copied to read-only numpy within a byte budget.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from miniinfer.trace.pooling import PooledPrompt, cell_size
+from miniinfer.trace.records import FloatArray, PooledMaps, SequenceRecord, StepRecord
+
+if TYPE_CHECKING:
+    import torch
+
+    from miniinfer.engine.engine import Engine
+    from miniinfer.engine.sequence import Sequence
+    from miniinfer.engine.stages import Stage
+    from miniinfer.engine.state import StepState
+
+
+class Recorder:
+    """Watches steps of one engine. `record()` gives the last committed step."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._prompts: dict[str, PooledPrompt] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stage_ms: defaultdict[str, float] = defaultdict(float)
+        self._q: list[torch.Tensor] = []
+        self._k: list[torch.Tensor] = []
+        self._v: list[torch.Tensor] = []
+        self._plan: list[tuple[Sequence, int, int]] = []
+        self._mark = time.perf_counter()
+
+    def start(self) -> None:
+        """Call right before a step: forgets an unfinished one and starts the clock."""
+        self._begin()
+
+    def __call__(self, stage: Stage, state: StepState) -> None:
+        now = time.perf_counter()
+        self._stage_ms[stage.name] += (now - self._mark) * 1000
+        if stage.name == "write_kv":
+            # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
+            self._q.append(state.q)
+            self._k.append(state.k)
+            self._v.append(state.v)
+        elif stage.name == "schedule":
+            self._plan = [(s.seq, s.num_tokens, s.start) for s in state.scheduled]
+        elif stage.name == "attn_pattern" and stage.layer is not None:
+            self._pool_prompts(stage.layer, state)
+        self._mark = time.perf_counter()  # the recorder's own time belongs to no stage
+
+    def _pool_prompts(self, layer: int, state: StepState) -> None:
+        from miniinfer.engine.lookup import pattern_rows
+
+        config = self._engine.model.config
+        for index, (seq, count, start) in enumerate(self._plan):
+            if start >= seq.num_prompt_tokens:
+                continue
+            if seq.seq_id not in self._prompts:
+                self._prompts[seq.seq_id] = PooledPrompt(config.num_layers, config.num_heads, seq.num_prompt_tokens)
+            rows = pattern_rows(state, index)  # [H, n, C]
+            self._prompts[seq.seq_id].add(layer, start, pool_columns(rows, cell_size(seq.num_prompt_tokens)))
+            assert rows.shape[1] == count
+
+    def record(self, step: int, state: StepState) -> StepRecord:
+        """The step that was just committed, as the run's `step`-th."""
+        import torch
+
+        engine, model = self._engine, self._engine.model
+        q = _numpy(torch.stack(self._q))  # [L, T, H, D]
+        norms = _numpy(_norms(torch.stack(self._k), torch.stack(self._v)))  # [T, L, 2]
+        final = _numpy(state.final_norm_out)
+        row_of = {row: r for r, row in enumerate(state.sample_rows)}
+        parts, offset = [], 0
+        for seq, count, start in self._plan:
+            rows = slice(offset, offset + count)
+            offset += count
+            sampled = row_of.get(offset - 1)
+            token_id = logprob = coin = None
+            if sampled is not None and seq.error is None:
+                token_id, coin = int(state.token_ids[sampled]), float(state.coins[sampled])
+                logprob = float(torch.log(state.probs[sampled, token_id]))
+            parts.append(
+                SequenceRecord(
+                    seq.seq_id, start, count, start + count, token_id, logprob, coin, False, final[rows], norms[rows],
+                    q[:, rows], self._pooled(seq, start, count),
+                )
+            )
+        kv_token = model.config.kv_bytes_per_token(engine.kv_itemsize)
+        weights = model.weights
+        skipped = 0 if state.sample_rows else weights.unembed.nbytes
+        return StepRecord(
+            step,
+            "prefill" if any(start < seq.num_prompt_tokens for seq, _, start in self._plan) else "decode",
+            sum(self._stage_ms.values()),
+            dict(self._stage_ms),
+            tuple(parts),
+            weight_bytes_read=weights.nbytes - skipped,
+            kv_bytes_read=sum(p.context_len for p in parts) * kv_token,
+            kv_used_bytes=sum(engine.used_bytes(seq) for seq, _, _ in self._plan),
+            kv_allocated_bytes=sum(engine.allocated_bytes(seq) for seq, _, _ in self._plan),
+            kv_reserved_bytes=engine.reserved_bytes(),
+        )
+
+    def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:
+        """Maps go with the step that completes the prompt; later steps have rows of their own."""
+        if start + count != seq.num_prompt_tokens or seq.seq_id not in self._prompts:
+            return None
+        return self._prompts.pop(seq.seq_id).result()
+
+
+def pool_columns(rows: torch.Tensor, cell: int) -> FloatArray:
+    """[H, n, C] -> [H, n, ceil(C / cell)]: the largest weight within each cell of keys."""
+    import torch
+
+    whole = rows.shape[-1] // cell * cell
+    parts = [rows[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
+    if whole < rows.shape[-1]:
+        parts.append(rows[..., whole:].amax(-1, keepdim=True))
+    return torch.cat(parts, -1).float().cpu().numpy()
+
+
+def _norms(k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """k, v [L, T, K, D] -> [T, L, 2]: L2 norms over all key/value heads."""
+    import torch
+
+    stacked = torch.stack((k, v), -1).float()  # [L, T, K, D, 2]
+    return stacked.square().sum((2, 3)).sqrt().transpose(0, 1)
+
+
+def _numpy(tensor: torch.Tensor) -> FloatArray:
+    array = np.array(tensor.float().cpu().numpy(), np.float32)  # a copy of its own
+    array.setflags(write=False)
+    return array

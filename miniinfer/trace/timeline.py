@@ -1,0 +1,78 @@
+"""The runs of one session as a tree: a branch is (trunk, edit), so it explains itself and can be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from miniinfer.errors import BadInputError
+from miniinfer.trace.run import Run
+
+
+class Timeline:
+    """Runs by id in the order of their making, one of them current, with the step the user looks at."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._cursors: dict[str, int] = {}
+        self._current: str | None = None
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs.values())
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, run_id: object) -> bool:
+        return run_id in self._runs
+
+    def new_id(self) -> str:
+        """r1, r2, ...: never used again, also after a run is removed."""
+        self._count += 1
+        return f"r{self._count}"
+
+    def add(self, run: Run, cursor: int = 0) -> None:
+        """Add a run and make it current."""
+        self._runs[run.info.run_id] = run
+        self._current = run.info.run_id
+        self._cursors[run.info.run_id] = cursor
+
+    def get(self, run_id: str) -> Run:
+        if run_id not in self._runs:
+            raise BadInputError(f"There is no run {run_id!r} in this session; choose one from the run menu.")
+        return self._runs[run_id]
+
+    def remove(self, run_id: str) -> Run:
+        """Take a run out; branches of it stay, they own what they need. Another run becomes current."""
+        run = self._runs.pop(run_id)
+        self._cursors.pop(run_id)
+        if self._current == run_id:
+            self._current = next(reversed(self._runs), None)
+        return run
+
+    def open(self, run_id: str) -> Run:
+        """Make a run current; its cursor stands where it was left."""
+        run = self.get(run_id)
+        self._current = run_id
+        return run
+
+    @property
+    def current(self) -> Run | None:
+        return self._runs[self._current] if self._current is not None else None
+
+    @property
+    def cursor(self) -> int:
+        """The step looked at, 0 (nothing computed yet) to the last."""
+        return self._cursors[self._current] if self._current is not None else 0
+
+    @cursor.setter
+    def cursor(self, step: int) -> None:
+        if self._current is not None:
+            self._cursors[self._current] = min(max(step, 0), len(self._runs[self._current].steps))
+
+    def path_to(self, run_id: str) -> list[Run]:
+        """From the root to this run."""
+        path = [self.get(run_id)]
+        while (parent := path[0].info.parent) is not None and parent in self._runs:
+            path.insert(0, self._runs[parent])
+        return path
