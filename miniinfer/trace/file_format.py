@@ -1,4 +1,4 @@
-"""The trace file: a run as a zip of plain numpy arrays and one JSON text, no pickles. Versioned; reading checks all of it.
+"""The trace file: a run as a zip of plain numpy arrays and one JSON text, no pickles. Versioned, checked when read.
 
     header.json.npy   u8 text: {"format": "miniinfer-trace", "version": 1, "run", "steps", "tokens", "next"}
     pattern.npy       u8, for each position i a block [L, H, i + 1], one after another
