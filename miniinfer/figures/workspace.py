@@ -117,7 +117,7 @@ def describe(run: Run) -> dict[str, Any]:
         "num_kv_heads": model.num_kv_heads, "head_dim": model.head_dim, "hidden_size": model.hidden_size,
         "vocab_size": model.vocab_size, "itemsize": info.itemsize, "block_size": info.block_size,
         "weight_bytes": info.weight_bytes, "context_length": info.context_length,
-        "prefill": "one pass" if info.one_pass else "token by token", "default_head": list(info.default_head),
+        "prefill": "one pass" if info.one_pass else "token by token", "default_head": list(info.default_head or (0, 0)),
         "params": {
             name: getattr(info.params, name)
             for name in ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "presence_penalty",

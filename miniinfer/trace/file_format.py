@@ -11,6 +11,7 @@ import dataclasses
 import io
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,11 @@ from miniinfer.trace.run import Run, RunInfo
 
 FORMAT, VERSION = "miniinfer-trace", 1
 MAX_BYTES = 512 * 1024 * 1024
+# All that reading a zip of numpy arrays with a JSON text in it can raise; RuntimeError: encrypted or unsupported members.
+DAMAGE = (
+    OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError,
+    zipfile.BadZipFile, zlib.error,
+)
 
 
 def save_trace(run: Run, path: Path) -> None:
@@ -61,7 +67,7 @@ def load_trace(path: Path) -> RecordedRun:
         return _run(header, arrays)
     except MiniInferError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, IndexError, RecursionError) as error:
+    except DAMAGE as error:
         raise ModelFileError(f"{path.name} is damaged or is not a MiniInfer trace ({error}).") from error
 
 
@@ -77,7 +83,7 @@ def _run(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> RecordedRun:
     info = dict(header["run"])
     info["model"] = ModelConfig(**info["model"])
     info["params"] = SamplingParams(**info["params"])
-    info["default_head"] = tuple(info["default_head"])
+    info["default_head"] = tuple(info["default_head"]) if info["default_head"] is not None else None
     run_info = RunInfo(**info)
     model = run_info.model
     length = len(header["next"])

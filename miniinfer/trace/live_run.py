@@ -15,6 +15,7 @@ import numpy as np
 from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.candidates import next_token_of
+from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.pooling import to_u8
 from miniinfer.trace.recorder import Recorder
 from miniinfer.trace.records import (
@@ -49,10 +50,12 @@ class LiveRun:
         self.engine = engine
         self.seq = seq
         self.records: list[StepRecord] = list(records or ())
-        self._describe = describe
+        self.describe = describe
         self._budget = budget
         self._recorder = Recorder(engine)
         self._next: dict[int, NextToken] = {}
+        self._steps: list[StepMeta] = []
+        self._tokens: list[TokenInfo] = []
 
     @property
     def finish_reason(self) -> str | None:
@@ -60,11 +63,14 @@ class LiveRun:
 
     @property
     def steps(self) -> list[StepMeta]:
-        return [StepMeta.of(record, self._id_in(record)) for record in self.records]
+        for record in self.records[len(self._steps) :]:
+            self._steps.append(StepMeta.of(record, self._part(record).seq_id))
+        return self._steps
 
     @property
     def tokens(self) -> list[TokenInfo]:
-        return [self._describe(i) for i in self.seq.token_ids]
+        self._tokens += [self.describe(i) for i in self.seq.token_ids[len(self._tokens) :]]
+        return self._tokens
 
     def step(self) -> bool:
         """Run one engine step of this sequence alone. False if the run is finished."""
@@ -77,6 +83,8 @@ class LiveRun:
         record = self._recorder.record(len(self.records) + 1, state)
         self.records.append(record)
         self._budget.add(record)
+        if self.info.default_head is None and record.sequences[0].token_id is not None:
+            self.info = dataclasses.replace(self.info, default_head=far_reading_head(self.rows_at(self._last_position)))
         return True
 
     def fork(self, edit: Edit, run_id: str, name: str) -> LiveRun:
@@ -105,7 +113,7 @@ class LiveRun:
             self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit
         )
         self._budget.share(records)
-        return LiveRun(self.engine, seq, info, self._describe, self._budget, records)
+        return LiveRun(self.engine, seq, info, self.describe, self._budget, records)
 
     def release(self) -> None:
         """Give back the blocks and the records."""
@@ -135,7 +143,7 @@ class LiveRun:
             self.logits_at(position), self.info.params, ids[:prompt], ids[prompt:], chosen.coin if chosen else None
         )
         return next_token_of(
-            trace, self.info.params.temperature, self._describe,
+            trace, self.info.params.temperature, self.describe,
             chosen=chosen.token_id if chosen else None, forced=chosen.forced if chosen else False,
         )
 
@@ -194,6 +202,10 @@ class LiveRun:
                 probs[first : first + len(chosen)] = chosen.numpy()
         return probs[start:]
 
+    @property
+    def _last_position(self) -> int:
+        return self.seq.num_computed_tokens - 1
+
     def _attention(self, layer: int, q: FloatArray, start: int) -> FloatArray:
         """q [n, H, D] of positions start.. -> [H, n, C]."""
         import torch
@@ -220,8 +232,6 @@ class LiveRun:
     def _part(self, record: StepRecord) -> SequenceRecord:
         return record.sequences[0]  # a live run steps alone
 
-    def _id_in(self, record: StepRecord) -> str:
-        return self._part(record).seq_id
 
 
 __all__ = ["ChangeParams", "DescribeToken", "ForceToken", "LiveRun"]

@@ -48,7 +48,7 @@ class RunInfo:
     num_prompt_tokens: int
     params: SamplingParams
     one_pass: bool  # prefill in one pass, or token by token
-    default_head: tuple[int, int]
+    default_head: tuple[int, int] | None  # (layer, head), chosen from the prompt's own rows once it is prefilled
     parent: str | None = None
     edit: Edit | None = None
 

@@ -1,0 +1,24 @@
+"""What the transport in the frame of every page needs: plain JSON, a pure function of the runs and their cursor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from miniinfer.figures.workspace import run_entry
+from miniinfer.trace.timeline import Timeline
+
+
+def transport_data(timeline: Timeline, model: dict[str, Any], has_driver: bool) -> dict[str, Any]:
+    """Runs, steps as [phase, scheduled tokens], the cursor, and one line on what runs where."""
+    run = timeline.current
+    assert run is not None
+    steps = run.steps
+    cursor = timeline.cursor
+    return {
+        "run": run.info.run_id, "name": run.info.name, "kind": run.info.kind, "last": len(steps), "cursor": cursor,
+        "prompt_len": run.info.num_prompt_tokens, "finished": run.finish_reason,
+        "max_new": run.info.params.max_new_tokens, "meta": [[m.phase, m.num_scheduled] for m in steps],
+        "model": model, "runs": [run_entry(r) for r in timeline],
+        "summary": f"{run.info.model_name} · {run.info.device.upper()} · {run.info.dtype}",
+        "ms": round(steps[cursor - 1].step_ms, 1) if cursor else None, "has_driver": has_driver,
+    }

@@ -1,0 +1,75 @@
+"""What stands around every page: the page menu and the transport, which shows how far the model is while it loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from miniinfer.figures.transport import transport_data
+from miniinfer.ui.ask import Ask
+from miniinfer.ui.components import mount_transport
+from miniinfer.ui.session import Session
+
+STYLE = Path(__file__).with_name("style.css")
+POLL_SECONDS = 0.5
+
+
+def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
+    """page, pages: what st.navigation gave and got. has_driver: the page's own component answers the transport."""
+    st.html(STYLE)
+    busy = session.status.state in ("waiting", "loading")
+
+    @st.fragment(run_every=POLL_SECONDS if busy else None)
+    def frame() -> None:
+        asked = st.session_state.pop("transport_asked", False)
+        if busy and session.status.state in ("ready", "failed"):
+            session.go_live()
+            st.rerun()
+        if asked and not has_driver:
+            st.rerun()  # the page stands on the cursor that has just moved
+        with st.container(key="frame", horizontal=True, gap=None, vertical_alignment="center"):
+            with st.popover(page.title, key="page_menu", type="tertiary"):
+                for other in pages:
+                    st.page_link(other)
+            mount_transport(transport_data(session.timeline, session.status.to_json(), has_driver), _on_ask(session))
+
+    frame()
+
+
+def _on_ask(session: Session) -> Any:
+    def on_ask() -> None:
+        asked = st.session_state["transport"].get("ask")
+        if asked is not None:
+            session.handle(Ask.parse(asked))
+            st.session_state["transport_asked"] = True
+
+    return on_ask
+
+
+def sync_address(session: Session) -> None:
+    """Write run and step into the address: a click in the navigation drops the query string."""
+    run = session.timeline.current
+    if run is not None:
+        wanted = {"run": run.info.run_id, "step": str(session.timeline.cursor)}
+        if {k: st.query_params.get(k) for k in wanted} != wanted:
+            st.query_params.update(wanted)
+
+
+def read_address(session: Session) -> None:
+    """On a session's first run: go where the address points, or say plainly that the run is not here any more."""
+    if st.session_state.get("address_read"):
+        return
+    st.session_state["address_read"] = True
+    run_id, step = st.query_params.get("run"), st.query_params.get("step", "")
+    if run_id is None:
+        return
+    if run_id in session.timeline:
+        session.timeline.open(run_id)
+        session.timeline.cursor = int(step) if step.isdecimal() and len(step) < 9 else 0
+    else:
+        session.error = (
+            "The page was loaded anew, and a reload starts a new session: the runs of the earlier one were cleared. "
+            "This is the recorded example; start a new run in the side panel."
+        )

@@ -1,0 +1,166 @@
+"""The models of this process: loaded once, in the background, shared by every session and never written.
+
+Nothing here imports torch until the first model is asked for, so that the page draws first.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import streamlit as st
+
+from miniinfer.errors import MiniInferError
+
+if TYPE_CHECKING:
+    from miniinfer.engine.worker import EngineWorker
+    from miniinfer.models.loader import LoadedModel
+
+
+@dataclass(frozen=True)
+class ModelKey:
+    """Which model, where and how: source None is the default model."""
+
+    source: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True)
+class ModelStatus:
+    """How far a model is. progress: 0 to 1, None where it cannot be known."""
+
+    state: Literal["waiting", "loading", "ready", "failed"]
+    text: str
+    progress: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        state = "loading" if self.state == "waiting" else self.state
+        return {"state": state, "text": self.text, "progress": self.progress}
+
+
+class ModelHost:
+    """Loads each model once however many sessions ask, and drops it when the last session that uses it has gone."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._status: dict[ModelKey, ModelStatus] = {}
+        self._models: dict[ModelKey, LoadedModel] = {}
+        self._users: dict[ModelKey, set[str]] = {}
+        self._loading = threading.Lock()  # one at a time: two loads at once would only share the same two cores
+        self._worker: EngineWorker | None = None
+        self.num_loads = 0
+
+    @property
+    def worker(self) -> EngineWorker:
+        """The one thread in which all model work of this process runs."""
+        with self._lock:
+            if self._worker is None:
+                from miniinfer.engine.worker import EngineWorker
+
+                self._worker = EngineWorker()
+            return self._worker
+
+    def request(self, key: ModelKey, session_id: str) -> None:
+        """Say that a session wants this model; starts loading it if nobody did, or again if it had failed."""
+        with self._lock:
+            for other, users in self._users.items():
+                if other != key:
+                    users.discard(session_id)
+            self._users.setdefault(key, set()).add(session_id)
+            if key in self._models or (key in self._status and self._status[key].state in ("waiting", "loading")):
+                return
+            self._status[key] = ModelStatus("waiting", "Waiting to load the model.")
+        threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True).start()
+
+    def release(self, session_id: str) -> None:
+        """A session has gone: models that nobody uses are dropped, but for one, which the next visitor likely wants."""
+        with self._lock:
+            for users in self._users.values():
+                users.discard(session_id)
+        self._drop_unused()
+
+    def status(self, key: ModelKey) -> ModelStatus:
+        with self._lock:
+            return self._status.get(key, ModelStatus("waiting", "Waiting to load the model."))
+
+    def get(self, key: ModelKey) -> LoadedModel | None:
+        with self._lock:
+            return self._models.get(key)
+
+    def _load(self, key: ModelKey) -> None:
+        with self._loading:
+            self._set(key, ModelStatus("loading", "Starting the engine.", None))
+            try:
+                from miniinfer.engine import threads
+
+                threads.configure()
+                from miniinfer.models.loader import load_model
+
+                self._drop_unused(keep=key)
+                model = load_model(key.source, device=key.device, dtype=key.dtype, progress=self._progress(key))
+                self._warm_up(model)
+            except MiniInferError as error:
+                self._set(key, ModelStatus("failed", str(error)))
+                return
+            except MemoryError:
+                self._set(key, ModelStatus("failed", "This machine has too little free memory for this model."))
+                return
+            except Exception as error:
+                text = f"The model could not be loaded ({type(error).__name__}: {error})."
+                self._set(key, ModelStatus("failed", text))
+                raise
+            with self._lock:
+                self._models[key] = model
+                self.num_loads += 1
+                self._status[key] = ModelStatus("ready", f"{model.name} is ready.", 1.0)
+            # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
+            gc.collect()
+            gc.freeze()
+
+    def _warm_up(self, model: LoadedModel) -> None:
+        """One short run, thrown away: the first products of a process pay for thread pools and kernels."""
+        from miniinfer.config import EngineConfig, SamplingParams
+        from miniinfer.engine.engine import Engine
+
+        def run() -> None:
+            engine = Engine(model, EngineConfig(max_num_batched_tokens=64))
+            engine.add_request([0, 0, 0, 0], SamplingParams(max_new_tokens=2))
+            while engine.step() is not None:
+                pass
+
+        self.worker.call(run)
+
+    def _progress(self, key: ModelKey) -> Callable[[str, float | None], None]:
+        def show(text: str, fraction: float | None = None) -> None:
+            self._set(key, ModelStatus("loading", text, fraction))
+
+        return show
+
+    def _set(self, key: ModelKey, status: ModelStatus) -> None:
+        with self._lock:
+            self._status[key] = status
+
+    def _drop_unused(self, keep: ModelKey | None = None) -> None:
+        with self._lock:
+            unused = [k for k in self._models if not self._users.get(k) and k != keep]
+            if len(unused) == len(self._models) and keep is None:
+                unused = unused[:-1]
+            for key in unused:
+                del self._models[key], self._status[key]
+        if unused:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+
+
+@st.cache_resource(show_spinner=False)
+def get_host() -> ModelHost:
+    """The host of this process."""
+    return ModelHost()
+
+
+__all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

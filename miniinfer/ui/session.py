@@ -1,0 +1,219 @@
+"""One user's session: its runs, its engine, its cursor. All model work goes through the host's engine thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import streamlit as st
+
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.figures.workspace import Selection, Surroundings, encode, run_entry
+from miniinfer.trace.budget import TraceBudget
+from miniinfer.trace.file_format import load_trace
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
+from miniinfer.trace.timeline import Timeline
+from miniinfer.ui.ask import Ask
+from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.tokens import describe_token, encode_prompt
+
+if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
+    from miniinfer.models.loader import LoadedModel
+
+EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
+MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
+STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
+ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
+
+T = TypeVar("T")
+
+
+class Session:
+    """Guarded by its own lock: two script threads of one browser tab may meet in it."""
+
+    def __init__(self, host: ModelHost) -> None:
+        self.session_id = uuid.uuid4().hex
+        self.host = host
+        self.lock = threading.RLock()
+        self.key = ModelKey()
+        self.timeline = Timeline()
+        self.budget = TraceBudget()
+        self.error: str | None = None
+        self._engine: Engine | None = None
+        self._engine_key: ModelKey | None = None
+        self.timeline.add(load_trace(EXAMPLE))
+
+    # The model
+
+    @property
+    def model(self) -> LoadedModel | None:
+        return self.host.get(self.key)
+
+    @property
+    def status(self) -> ModelStatus:
+        return self.host.status(self.key)
+
+    def request_model(self) -> None:
+        self.host.request(self.key, self.session_id)
+
+    def choose_model(self, key: ModelKey) -> None:
+        """Takes effect with the next new run; runs that exist keep the model they were made with."""
+        with self.lock:
+            self.key = key
+            self.request_model()
+
+    # Runs
+
+    def new_run(self, prompt: str, params: SamplingParams, *, chat: bool, one_pass: bool) -> None:
+        """Make a run of the prompt and look at its beginning. Raises MiniInferError; other runs stay as they are."""
+        with self.lock:
+            model = self.model
+            if model is None:
+                raise BadInputError("The model is still being loaded; the run can start as soon as it is ready.")
+            ids = encode_prompt(model, prompt, chat=chat)
+            run = self._in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
+            self.timeline.add(run)
+            self._let_old_runs_go()
+
+    def _make_run(
+        self, model: LoadedModel, prompt: str, ids: list[int], params: SamplingParams, chat: bool, one_pass: bool
+    ) -> LiveRun:
+        engine = self._engine_for(model)
+        run_id = self.timeline.new_id()
+        seq = engine.add_request(ids, params, seq_id=run_id, prefill_chunk=None if one_pass else 1)
+        info = RunInfo(
+            run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
+            device=model.device, dtype=model.dtype, itemsize=engine.kv_itemsize, weight_bytes=model.weight_bytes,
+            block_size=engine.config.block_size, context_length=engine.context_length, chat=chat, prompt=prompt,
+            num_prompt_tokens=len(ids), params=params, one_pass=one_pass, default_head=None,
+        )
+        return LiveRun(engine, seq, info, lambda i: describe_token(model, i), self.budget)
+
+    def _engine_for(self, model: LoadedModel) -> Engine:
+        from miniinfer.engine.engine import Engine
+
+        if self._engine is None or self._engine_key != self.key:
+            self._engine = Engine(model, EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS))
+            self._engine_key = self.key
+        return self._engine
+
+    def branch(self, edit: Edit) -> None:
+        """A branch of the current run becomes current, at the step that was edited."""
+        with self.lock:
+            run = self.timeline.current
+            if not isinstance(run, LiveRun):
+                raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            run_id = self.timeline.new_id()
+            branch = self._in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
+            self.timeline.add(branch, cursor=edit.step)
+            self._let_old_runs_go()
+
+    def go_live(self) -> bool:
+        """Put a live run in the place of the recorded example once the model is there: same prompt, same cursor."""
+        with self.lock:
+            run, model = self.timeline.current, self.model
+            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1:
+                return False
+            cursor, info = self.timeline.cursor, run.info
+            try:
+                self.new_run(info.prompt, info.params, chat=info.chat, one_pass=info.one_pass)
+                self.step_to(cursor)
+            except MiniInferError as error:
+                self.error = str(error)
+                self.timeline.open(info.run_id)
+                return False
+            self.timeline.remove(info.run_id)
+            return True
+
+    def step_to(self, want: int) -> None:
+        """Step the current run until step `want` exists, it finishes, or STEPPING_SECONDS have passed."""
+        with self.lock:
+            run = self.timeline.current
+            end = time.monotonic() + STEPPING_SECONDS
+            while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
+                if not self._in_engine(run.step):
+                    break
+            self.timeline.cursor = min(want, len(run.steps) if run else 0)
+
+    def handle(self, ask: Ask) -> None:
+        """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
+        with self.lock:
+            self.error = None
+            try:
+                if ask.open is not None:
+                    self.timeline.open(ask.open)
+                elif ask.run_id is not None and ask.run_id in self.timeline:
+                    self.timeline.open(ask.run_id)
+                    if ask.force is not None:
+                        self.branch(ForceToken(*ask.force))
+                        return
+                    if ask.want is not None:
+                        self.step_to(ask.want)
+                    if ask.cursor is not None:
+                        self.timeline.cursor = ask.cursor
+            except MiniInferError as error:
+                self.error = str(error)
+
+    def message(self, selection: Selection) -> bytes:
+        """The workspace's message for the current run, as docs/workspace-message.md describes it."""
+        with self.lock:
+            run = self.timeline.current
+            assert run is not None  # a session always has a run: the recorded example at the least
+            around = Surroundings(tuple(run_entry(r) for r in self.timeline), self.status.to_json(), self.error)
+            selection = replace(selection, cursor=self.timeline.cursor)
+            try:
+                return self.look([run], lambda: encode(run, selection, around))
+            except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
+                bare = replace(selection, details=(), head=None, row=None, probs_from=None)
+                shown = replace(around, error=str(error))
+                return self.look([run], lambda: encode(run, bare, shown))
+
+    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+        """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
+        with self.lock:
+            return self._in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
+
+    def _in_engine(self, job: Callable[[], T]) -> T:
+        return self.host.worker.call(job, key=self.session_id)
+
+    def _let_old_runs_go(self) -> None:
+        while len(self.timeline) > MAX_RUNS:
+            oldest = next(iter(self.timeline))
+            self._release(self.timeline.remove(oldest.info.run_id))
+
+    def _release(self, run: Run) -> None:
+        if isinstance(run, LiveRun):
+            self._in_engine(run.release)
+
+    def close(self) -> None:
+        """The browser tab has gone: free blocks, records and the claim on the model."""
+        with self.lock:
+            for run in list(self.timeline):
+                self._release(self.timeline.remove(run.info.run_id))
+            self._engine = None
+            self.host.release(self.session_id)
+
+
+def short_name(prompt: str) -> str:
+    """The first words of a prompt, one line, at most 40 characters."""
+    words = " ".join(prompt.split())
+    return words if len(words) <= 40 else words[:39] + "…"
+
+
+def _branch_name(run: LiveRun, edit: Edit) -> str:
+    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
+    return f"step {edit.step}: {what}"
+
+
+@st.cache_resource(scope="session", on_release=Session.close, show_spinner=False)
+def get_session() -> Session:
+    """This browser tab's session; Streamlit closes it when the tab disconnects."""
+    return Session(get_host())

@@ -1,0 +1,133 @@
+"""The side panel: prompt, sampler, seed and model. It says when a change takes effect; bad input loses nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from miniinfer.config import SamplingParams
+from miniinfer.errors import MiniInferError
+from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.examples import EXAMPLES
+from miniinfer.ui.model_host import ModelKey
+from miniinfer.ui.session import Session
+
+_DEFAULTS: dict[str, Any] = {
+    "prompt": EXAMPLES[0].prompt, "kind": EXAMPLES[0].kind, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "min_p": 0.0,
+    "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 0, "max_new_tokens": 32,
+    "prefill": "one pass", "example": None,
+}
+
+
+def draw_side_panel(session: Session) -> None:
+    """Draw it, and do what its buttons ask for."""
+    for name, value in _DEFAULTS.items():
+        st.session_state.setdefault(name, value)
+    with st.sidebar:
+        st.selectbox(
+            "Example prompts", range(len(EXAMPLES)), key="example", format_func=lambda i: EXAMPLES[i].title, index=None,
+            placeholder="Choose an example", on_change=_take_example,
+        )
+        with st.form("new_run", border=False):
+            st.text_area("Prompt", key="prompt", height=110, help="Your text, exactly as it is given to the tokenizer.")
+            _trailing_space_hint()
+            st.segmented_control(
+                "Prompt is", ["raw", "chat"], key="kind", required=True, width="stretch",
+                help="raw: the model continues your text. chat: your text becomes one message of the chat template.",
+            )
+            _sampler()
+            ready = session.model is not None
+            st.caption("New run starts from the prompt. Branch re-draws at the step you are on. Every run is kept.")
+            left, right = st.columns(2)
+            start = left.form_submit_button(
+                "New run", type="primary", disabled=not ready, width="stretch",
+                help=None if ready else "The model is still being loaded.",
+            )
+            live = session.timeline.current is not None and session.timeline.current.info.kind == "live"
+            branch = right.form_submit_button(
+                "Branch here", disabled=not (live and session.timeline.cursor), width="stretch",
+                help="Draws this step's token again with these settings, with the same coin, and goes on from there.",
+            )
+        if start or branch:
+            _submit(session, branch=branch)
+        message = st.session_state.get("panel_error")
+        if message:
+            with st.container(key="panel_error"):
+                st.text(message)
+        _model(session)
+
+
+def _sampler() -> None:
+    st.slider("Temperature", 0.0, 2.0, step=0.05, key="temperature", help="0 = greedy: always the most probable token.")
+    left, right = st.columns(2)
+    left.number_input("Top-p", 0.0, 1.0, step=0.05, key="top_p", help="Keep the smallest set that reaches this mass.")
+    right.number_input("Top-k", 0, None, step=1, key="top_k", help="Keep the k most probable tokens. 0 = off.")
+    left.number_input("Seed", 0, None, step=1, key="seed", help="Same seed, same coins, whatever the settings.")
+    right.number_input("New tokens", 0, 4096, step=1, key="max_new_tokens", help="At most this many output tokens.")
+    with st.expander("More: min-p, penalties, prefill"):
+        st.number_input("Min-p", 0.0, 0.999, step=0.01, key="min_p", help="Cut what is below this part of the best.")
+        st.number_input(
+            "Repetition penalty", None, None, step=0.05, key="repetition_penalty",
+            help="Prompt and output, once per id. 1 = off.",
+        )
+        for name in ("presence", "frequency"):
+            st.number_input(
+                f"{name.capitalize()} penalty", None, None, step=0.1, key=f"{name}_penalty",
+                help="Counts the output only. 0 = off.",
+            )
+        st.segmented_control(
+            "Prefill", ["one pass", "token by token"], key="prefill", required=True, width="stretch",
+            help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it.",
+        )
+
+
+def _trailing_space_hint() -> None:
+    prompt = st.session_state["prompt"]
+    if prompt and prompt[-1] == " ":
+        st.caption("The prompt ends in a space, which becomes a token of its own; words usually carry theirs in front.")
+
+
+def _take_example() -> None:
+    index = st.session_state.get("example")
+    if index is not None:
+        st.session_state["prompt"] = EXAMPLES[index].prompt
+        st.session_state["kind"] = EXAMPLES[index].kind
+
+
+def _submit(session: Session, *, branch: bool) -> None:
+    state = st.session_state
+    try:
+        params = SamplingParams(
+            temperature=state["temperature"], top_k=state["top_k"], top_p=state["top_p"], min_p=state["min_p"],
+            repetition_penalty=state["repetition_penalty"], presence_penalty=state["presence_penalty"],
+            frequency_penalty=state["frequency_penalty"], seed=state["seed"], max_new_tokens=state["max_new_tokens"],
+        )
+        if branch:
+            session.branch(ChangeParams(session.timeline.cursor, params))
+        else:
+            session.new_run(
+                state["prompt"], params, chat=state["kind"] == "chat", one_pass=state["prefill"] == "one pass"
+            )
+        state["panel_error"] = None
+    except MiniInferError as error:
+        state["panel_error"] = str(error)
+    st.rerun()
+
+
+def _model(session: Session) -> None:
+    with st.expander("Model"):
+        st.caption("Applies to new runs; the runs you have keep the model they were made with.")
+        with st.form("model", border=False):
+            source = st.text_input(
+                "Model", key="model_source", placeholder="SmolLM2-135M-Instruct",
+                help="Leave empty for the default, or give the path of a GGUF file or of a Hugging Face folder.",
+            )
+            left, right = st.columns(2)
+            device = left.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="model_device")
+            dtype = right.selectbox("Precision", ["float32", "bfloat16"], key="model_dtype")
+            if st.form_submit_button("Load", width="stretch"):
+                session.choose_model(ModelKey(source.strip() or None, device, dtype))
+                st.rerun()
+        with st.container(key="model_status"):
+            st.text(session.status.text)

@@ -1,0 +1,19 @@
+"""A figure's twin on pages that are not drawn on canvas: the table, where its numbers come from, and its CSV."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from miniinfer.figures.tables import frame_to_csv
+from miniinfer.provenance import Provenance
+
+
+def draw_table_twin(frame: pd.DataFrame, key: str, source: Provenance, file_name: str) -> None:
+    """A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text."""
+    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True)
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    left.caption(f"Figures: {source.value}.")
+    right.download_button(
+        "Save CSV", frame_to_csv(frame), file_name=file_name, mime="text/csv", key=f"{key}_csv", width="stretch"
+    )

@@ -1,0 +1,40 @@
+"""Between text and tokens for the panels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from miniinfer.errors import BadInputError
+from miniinfer.trace.records import TokenInfo
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
+
+MAX_PROMPT_CHARACTERS = 100_000
+
+
+def encode_prompt(model: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
+    """Ids of a raw prompt (control tokens spelled in it are parsed) or of one chat message (they stay text)."""
+    if len(prompt) > MAX_PROMPT_CHARACTERS:
+        raise BadInputError(f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} fit here.")
+    if not chat:
+        if not prompt:
+            raise BadInputError("The prompt is empty; type at least one character, or choose chat.")
+        return model.tokenizer.encode(prompt, parse_special=True)
+    if model.chat_template is None:
+        raise BadInputError(f"{model.name} has no chat template; choose raw prompt.")
+    from miniinfer.models.chat import encode_chat
+
+    return encode_chat(model.tokenizer, model.chat_template, [{"role": "user", "content": prompt}])
+
+
+def describe_token(model: LoadedModel, token_id: int) -> TokenInfo:
+    """The token as a thing to show."""
+    data = model.token_bytes[token_id]
+    try:
+        data.decode()
+        partial = False
+    except UnicodeDecodeError:
+        partial = True
+    text = model.tokenizer.display(token_id)
+    return TokenInfo(token_id, text, data, model.tokenizer.is_special(token_id), partial)

@@ -1,0 +1,48 @@
+"""The one two-column view: two runs side by side, where they first differ, and by how much."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.tables import comparison_table
+from miniinfer.provenance import Provenance
+from miniinfer.trace.compare import RunComparison, compare_runs
+from miniinfer.trace.run import Run
+from miniinfer.ui.session import Session
+from miniinfer.ui.table_twin import draw_table_twin
+
+
+def draw_comparison(session: Session, a: Run, b: Run) -> None:
+    """Both runs as far as they have been stepped."""
+    comparison = session.look([a, b], lambda: compare_runs(a, b))
+    columns = st.columns(2)
+    for column, letter, run in zip(columns, "AB", (a, b), strict=True):
+        with column, st.container(key=f"compare_{letter}"):
+            st.caption(f"{letter} · {_settings(run)}")
+            st.text("".join(t.text for t in run.tokens))
+    st.text(_verdict(comparison))
+    draw_table_twin(comparison_table(comparison), "compare", Provenance.COMPUTED, "comparison.csv")
+    st.caption(
+        "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
+        "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."
+    )
+
+
+def _settings(run: Run) -> str:
+    p = run.info.params
+    return (
+        f"{run.info.model_name}, {run.info.dtype}, temperature {p.temperature:g}, top-p {p.top_p:g}, top-k {p.top_k}, "
+        f"seed {p.seed}"
+    )
+
+
+def _verdict(comparison: RunComparison) -> str:
+    if not comparison.same_prompt:
+        return "The prompts differ, so the distributions are of different contexts."
+    first = comparison.first_difference
+    if first is None:
+        return f"The first {comparison.common} output tokens are equal; there is no difference so far."
+    pair = comparison.pairs[first]
+    assert pair.a is not None
+    assert pair.b is not None
+    return f"First difference at output token {first + 1}: {pair.a.text!r} in A, {pair.b.text!r} in B."

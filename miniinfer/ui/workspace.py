@@ -1,0 +1,49 @@
+"""The workspace: one fragment with one component. It answers what the browser asks for and sends nothing else."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.workspace import HeadAsk, Selection
+from miniinfer.ui.ask import Ask
+from miniinfer.ui.components import mount_workspace
+from miniinfer.ui.frame import sync_address
+from miniinfer.ui.session import Session
+
+
+def draw_workspace(session: Session) -> None:
+    """On a full run the browser may know nothing, so all it needs to paint is sent; after an ask, what was asked."""
+    st.session_state["workspace_selection"] = None
+
+    @st.fragment
+    def workspace() -> None:
+        asked: Selection | None = st.session_state["workspace_selection"]
+        message = session.message(asked or _everything(session))
+        sync_address(session)
+        mount_workspace(message, lambda: _on_ask(session))
+
+    workspace()
+
+
+def _on_ask(session: Session) -> None:
+    value = st.session_state["workspace"].get("ask")
+    if value is None:
+        return
+    ask = Ask.parse(value)
+    before = session.timeline.current
+    session.handle(ask)
+    # Another run than the browser knows: what it has does not count.
+    same = session.timeline.current is before and before is not None and before.info.run_id == ask.run_id
+    st.session_state["workspace_selection"] = ask.selection if same else _everything(session, ask.number)
+    st.session_state["workspace_ask"] = ask.number
+
+
+def _everything(session: Session, number: int | None = None) -> Selection:
+    cursor = session.timeline.cursor
+    run = session.timeline.current
+    head = run.info.default_head if run is not None else None
+    return Selection(
+        ask=st.session_state.get("workspace_ask", 0) if number is None else number,
+        details=(cursor,) if cursor else (),
+        head=HeadAsk(*head, 0) if head is not None else None,
+    )
