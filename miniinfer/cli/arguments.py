@@ -1,0 +1,86 @@
+"""The words of the command line. Standard library only: they are checked before anything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from miniinfer.errors import BadInputError
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser that answers a mistake with one sentence (BadInputError) and no usage text."""
+
+    def error(self, message: str) -> NoReturn:
+        said = re.sub(r"^argument ([^:]+): ", r"\1: ", message)
+        raise BadInputError(f"{said} (see: {self.prog} --help).")
+
+
+def whole(text: str) -> int:
+    """A whole number. Raises ArgumentTypeError with the end of a sentence."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+
+
+def real(text: str) -> float:
+    """A number. Raises ArgumentTypeError with the end of a sentence."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+
+
+def valid_text(text: str) -> str:
+    """Text that can be encoded. Raises ArgumentTypeError: bytes from the shell that are not UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("must be UTF-8 text; check your terminal's encoding") from None
+    return text
+
+
+def id_list(text: str) -> tuple[int, ...]:
+    """Token ids as in 1,2,3. Raises ArgumentTypeError with the end of a sentence."""
+    try:
+        ids = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be token ids as in 1,2,3 and not {text!r}") from None
+    if min(ids) < 0:
+        raise argparse.ArgumentTypeError(f"must be token ids of 0 or more, not {text!r}")
+    return ids
+
+
+def head(text: str) -> tuple[int, int]:
+    """A layer and a head as in 12.3. Raises ArgumentTypeError with the end of a sentence."""
+    found = re.fullmatch(r"(\d+)\.(\d+)", text, re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"must be layer.head as in 12.3, both from 0, and not {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def add_model_options(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
+    """--model, and --device and --dtype where the weights are used."""
+    parser.add_argument(
+        "--model", metavar="M", type=valid_text,
+        help="a name that `models` lists (the default is SmolLM2-135M-Instruct), a GGUF file or a Hugging Face folder",
+    )  # fmt: skip
+    if weights:
+        parser.add_argument(
+            "--device", metavar="D", default="auto", choices=("auto", "cpu", "cuda", "mps"),
+            help="auto (the default), cpu, cuda or mps",
+        )  # fmt: skip
+        parser.add_argument(
+            "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16"),
+            help="float32 (the default) or bfloat16",
+        )  # fmt: skip
+
+
+def separate_rest(arguments: Sequence[str], commands: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off what belongs to another program: all that follows one of `commands`, if that is the first word."""
+    if arguments and arguments[0] in commands and arguments[1:2] not in (["-h"], ["--help"]):
+        return list(arguments[:1]), list(arguments[1:])
+    return list(arguments), []

@@ -1,0 +1,43 @@
+"""The model that the options ask for, loaded with progress, and the prompt in its tokens."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from miniinfer.cli.output import ProgressLine
+from miniinfer.errors import BadInputError
+from miniinfer.models.registry import MODELS
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
+
+
+def check_model(options: argparse.Namespace) -> None:
+    """Raises BadInputError for a model that is neither a known name nor there, before anything is installed."""
+    from miniinfer.models.registry import resolve
+
+    if options.model is not None and options.model not in MODELS:
+        resolve(options.model)
+
+
+def load(options: argparse.Namespace) -> LoadedModel:
+    """Load the model (fetched first if it must be), with the thread settings that were found best."""
+    from miniinfer.models.loader import load_model
+
+    with ProgressLine() as progress:
+        return load_model(options.model, device=options.device, dtype=options.dtype, progress=progress)
+
+
+def chat_ids(model: LoadedModel, text: str) -> list[int]:
+    """One user message in the model's chat template, ready for the answer. Control tokens in it stay text."""
+    from miniinfer.models.chat import encode_chat
+
+    if model.chat_template is None:
+        raise BadInputError(f"{model.name} has no chat template; leave --chat out.")
+    return encode_chat(model.tokenizer, model.chat_template, [{"role": "user", "content": text}])
+
+
+def raw_ids(model: LoadedModel, text: str) -> list[int]:
+    """A raw prompt, which means what it says: control tokens spelled in it are control tokens."""
+    return model.tokenizer.encode_prompt(text)

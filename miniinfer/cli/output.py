@@ -1,0 +1,74 @@
+"""Where words go: data to stdout, everything else to stderr. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TextIO
+
+
+def complain(error: BaseException) -> None:
+    """One line on stderr, whatever the text holds."""
+    text = " ".join(str(error).split())
+    print("miniinfer: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in text), file=sys.stderr)
+
+
+def as_utf8(stream: TextIO) -> None:
+    """Write UTF-8 with plain line ends, whatever the system's own code page is."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def write_json(value: object) -> None:
+    """One value on one line of stdout, written out at once."""
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+
+
+def close_broken_stdout() -> None:
+    """After a BrokenPipeError: let nothing be written to the closed pipe when Python ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Rows as aligned text; the columns in `right` (by index) are set to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = (cell.rjust(widths[i]) if i in right else cell.ljust(widths[i]) for i, cell in enumerate(row))
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+class ProgressLine:
+    """Progress on stderr: one line that changes on a terminal; elsewhere each new sentence on a line of its own.
+
+    Used as a context manager, and called with a sentence and the finished share (0..1, or None if it is not known).
+    """
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._last = ""
+
+    def __call__(self, text: str, share: float | None) -> None:
+        line = text if share is None else f"{text} {share:4.0%}"
+        if self._terminal:
+            print(f"\r{line:<{len(self._last)}}", end="", file=sys.stderr, flush=True)
+            self._last = line
+        elif text != self._last:
+            print(text, file=sys.stderr, flush=True)
+            self._last = text
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._terminal and self._last:
+            print(f"\r{'':<{len(self._last)}}\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,133 @@
+"""`run`: get the model, start the app on this machine, open the browser, end the app with us."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import webbrowser
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from miniinfer.cli import bootstrap
+from miniinfer.cli.arguments import whole
+from miniinfer.cli.output import ProgressLine
+from miniinfer.cli.port import LAST_PORT, any_free, require_free
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.fetch import ensure_default_model
+
+SUMMARY = "start the app in the browser"
+FILES = bootstrap.RUN_FILES
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+START_SECONDS = 120
+POLL_SECONDS = 0.1
+STOP_SECONDS = 8
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--port", type=whole, default=8501, help="8501 if left out; 0 takes any free one")
+    parser.add_argument("--host", default=LOOPBACK[0], help="an address of this machine's own: " + ", ".join(LOOPBACK))
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raises BadInputError: an address that others can reach, a port that cannot be; MiniInferError: a busy port."""
+    if options.host not in LOOPBACK:
+        raise BadInputError(
+            f"--host {options.host} is refused because the app has no login and others could reach it there; leave "
+            f"--host out, or use one of {', '.join(LOOPBACK)}."
+        )
+    if not 0 <= options.port <= LAST_PORT:
+        raise BadInputError(f"--port must be from 0 to {LAST_PORT}, not {options.port}.")
+    if options.port:
+        require_free(options.host, options.port)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until Ctrl-C or SIGTERM (status 0), or until the app ends by itself (its own status)."""
+    with _stop_signals():
+        try:
+            with ProgressLine() as progress:
+                ensure_default_model(progress)
+            return _serve(options.host, options.port or any_free(options.host), not options.no_browser)
+        except (KeyboardInterrupt, _Stopped):
+            return 0
+
+
+def _serve(host: str, port: int, open_browser: bool) -> int:
+    root = bootstrap.project_root()
+    command = [
+        sys.executable, "-m", "streamlit", "run", str(root / "app.py"), "--server.address", host,
+        "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",
+    ]  # fmt: skip
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    app = subprocess.Popen(command, cwd=root, env=_environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    try:
+        _wait_until_healthy(app, address)
+        print(address, flush=True)
+        print("MiniInfer runs at this address; Ctrl-C ends it.", file=sys.stderr, flush=True)
+        if open_browser and _has_a_screen():
+            webbrowser.open(address)
+        return app.wait()
+    finally:
+        _end(app)
+
+
+def _wait_until_healthy(app: subprocess.Popen[bytes], address: str) -> None:
+    # A proxy that is set for this machine must not be asked about an address on it.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    limit = time.monotonic() + START_SECONDS
+    while app.poll() is None:
+        with suppress(OSError), direct.open(f"{address}/_stcore/health", timeout=2) as answer:
+            if answer.status == 200:
+                return
+        if time.monotonic() > limit:
+            raise MiniInferError(f"The app did not answer within {START_SECONDS} s; start it again.")
+        time.sleep(POLL_SECONDS)
+    raise MiniInferError(f"The app ended with status {app.returncode} before it answered; the reason stands above.")
+
+
+def _end(app: subprocess.Popen[bytes]) -> None:
+    """End the app by its own process id; one that does not listen is killed."""
+    if app.poll() is None:
+        app.terminate()
+    try:
+        app.wait(STOP_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt, _Stopped):
+        app.kill()
+        app.wait()
+
+
+def _has_a_screen() -> bool:
+    """Whether a window could open; without one, webbrowser would start a text browser over our words."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+
+
+class _Stopped(BaseException):
+    """Raised by SIGTERM and SIGHUP. Not an Exception, so that nothing on the way takes it for an error."""
+
+
+@contextmanager
+def _stop_signals() -> Iterator[None]:
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    # One that is ignored (nohup) stays ignored.
+    before = {n: signal.signal(n, stop) for n in numbers if signal.getsignal(n) is not signal.SIG_IGN}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _environment() -> Mapping[str, str]:
+    return os.environ
