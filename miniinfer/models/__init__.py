@@ -1,0 +1,1 @@
+"""Where weights come from: fetching, reading model files, tokens and chat templates."""

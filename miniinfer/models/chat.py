@@ -1,0 +1,143 @@
+"""Chat messages to tokens, by the template that comes with the model.
+
+A message may contain the spelling of a control token, and must not become one. So each spelling in a message is broken
+by a mark (a character that occurs nowhere else) before the template runs. What is a control token in the rendered text
+was therefore written by the template; the marks are taken out of the rest, which is encoded as plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from miniinfer.errors import BadInputError
+from miniinfer.models.tokenizer import TokenPiece, Tokenizer
+
+Message = Mapping[str, str]  # role and content
+
+MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # code points that no text may contain
+MAX_RENDERED_CHARACTERS = 10_000_000
+# What a template can raise: its own refusals, and what its expressions do with values they did not expect.
+TEMPLATE_FAULTS = (
+    jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError,
+    MemoryError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the rendered prompt: one control token, or plain text in which no control token is to be found."""
+
+    text: str
+    control: bool
+
+
+class ChatTemplate:
+    """A Jinja template in a sandbox. control_tokens: all spellings of the tokenizer. Raises BadInputError if the
+    template cannot be parsed."""
+
+    def __init__(
+        self, source: str, *, control_tokens: Sequence[str] = (), bos_token: str = "", eos_token: str = ""
+    ) -> None:
+        self.source = source
+        self._control_tokens = tuple(sorted(filter(None, control_tokens), key=len, reverse=True))
+        self._control = re.compile("|".join(map(re.escape, self._control_tokens)) or r"(?!)")
+        self._constants = {"bos_token": bos_token, "eos_token": eos_token}
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.globals["raise_exception"] = _raise_exception
+        try:
+            self._template = environment.from_string(source)
+        except (jinja2.TemplateSyntaxError, RecursionError) as error:
+            raise BadInputError(f"The model's chat template cannot be read: {error}.") from error
+
+    def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> list[Segment]:
+        """The prompt in order. Raises BadInputError that names the role if the template refuses a message."""
+        for message in messages:
+            if not {"role", "content"} <= set(message) or not all(isinstance(text, str) for text in message.values()):
+                raise BadInputError("A chat message needs a role and a content, both text.")
+        mark = self._unused_mark(messages)
+        safe = [{key: self._break_up(value, mark) for key, value in message.items()} for message in messages]
+        try:
+            rendered = self._run(safe, add_generation_prompt)
+        except TEMPLATE_FAULTS as error:
+            raise BadInputError(self._refusal(safe, error).replace(mark, "")) from error
+        return self._segments(rendered, mark)
+
+    def text(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
+        """The rendered prompt as one string, for showing."""
+        return "".join(segment.text for segment in self.render(messages, add_generation_prompt))
+
+    def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
+        variables: dict[str, Any] = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+        pieces, length = [], 0
+        for piece in self._template.generate(variables | self._constants):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_RENDERED_CHARACTERS:
+                raise ValueError(f"it writes more than {MAX_RENDERED_CHARACTERS} characters")
+        return "".join(pieces)
+
+    def _refusal(self, messages: Sequence[Message], error: BaseException) -> str:
+        """Which message was refused: the last one of the shortest beginning that the template refuses."""
+        reason = str(error).rstrip(". ") or type(error).__name__
+        for count in range(1, len(messages) + 1):
+            try:
+                self._run(messages[:count], False)
+            except TEMPLATE_FAULTS:
+                role = messages[count - 1]["role"]
+                return f"The model's chat template refuses message {count} (role {role!r}): {reason}."
+        roles = ", ".join(message["role"] for message in messages) or "none"
+        return f"The model's chat template refuses these messages (roles: {roles}): {reason}."
+
+    def _unused_mark(self, messages: Sequence[Message]) -> str:
+        texts = [self.source, *(value for message in messages for value in message.values())]
+        for mark in MARKS:
+            if not any(mark in text for text in texts):
+                return mark
+        raise BadInputError("The messages hold every one of the code points U+FDD0 to U+FDEF, which no text may contain.")
+
+    def _break_up(self, text: str, mark: str) -> str:
+        """A mark after the first character of every control token, also of one that the text may only begin."""
+        text = self._control.sub(lambda found: found.group()[0] + mark + found.group()[1:], text)
+        for length in range(min(len(text), max(map(len, self._control_tokens), default=0)), 0, -1):
+            if any(token.startswith(text[-length:]) for token in self._control_tokens):
+                return text[:-length] + text[-length] + mark + text[len(text) - length + 1 :]
+        return text
+
+    def _segments(self, rendered: str, mark: str) -> list[Segment]:
+        segments, place = [], 0
+        for found in self._control.finditer(rendered):
+            segments.append(Segment(rendered[place : found.start()].replace(mark, ""), False))
+            segments.append(Segment(found.group(), True))
+            place = found.end()
+        segments.append(Segment(rendered[place:].replace(mark, ""), False))
+        return [segment for segment in segments if segment.text]
+
+
+def encode_chat(
+    tokenizer: Tokenizer, template: ChatTemplate, messages: Sequence[Message], add_generation_prompt: bool = True
+) -> list[int]:
+    """The ids that the model is fed for these messages. The template is the whole truth: no start token is added."""
+    return [piece.token_id for piece in encode_segments(tokenizer, template.render(messages, add_generation_prompt))]
+
+
+def encode_segments(tokenizer: Tokenizer, segments: Sequence[Segment]) -> list[TokenPiece]:
+    """The tokens of rendered segments, with byte offsets in the rendered text."""
+    pieces: list[TokenPiece] = []
+    for segment in segments:
+        start = pieces[-1].end if pieces else 0
+        control_id = tokenizer.token_id(segment.text) if segment.control else None
+        ids = tokenizer.encode(segment.text, parse_special=False) if control_id is None else [control_id]
+        pieces += tokenizer.pieces(ids, start)
+    return pieces
+
+
+def _raise_exception(message: object) -> NoReturn:
+    raise jinja2.TemplateError(str(message))

@@ -1,0 +1,38 @@
+"""Reading a JSON file of a model folder without trusting it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from miniinfer.errors import ModelFileError
+
+MAX_JSON_BYTES = 256 << 20  # far above the largest tokenizer.json in use
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Raises ModelFileError if the file is missing, too large, or holds no JSON object."""
+    name = f"{path.parent.name}/{path.name}"
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES:
+            raise ModelFileError(f"{name} has more than {MAX_JSON_BYTES >> 20} MiB, which no such file needs.")
+        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        raise ModelFileError(f"{name} is missing: a Hugging Face folder needs it.") from None
+    except OSError as error:
+        raise ModelFileError(f"{name} cannot be read ({error.strerror or error}).") from error
+    except (ValueError, RecursionError) as error:  # what is no JSON, no UTF-8, or nested without end
+        raise ModelFileError(f"{name} is not valid JSON ({error}): fetch it again.") from error
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{name} does not hold a JSON object.")
+    return value
+
+
+def read_optional_json_object(path: Path) -> dict[str, Any]:
+    """The same, {} if there is no such file."""
+    return read_json_object(path) if path.exists() else {}
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
