@@ -10,8 +10,8 @@ from miniinfer.engine.embedding import Embedding
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.weights import LayerWeights, Weights
 from miniinfer.models.llama import TensorSource
-from miniinfer.models.report import PhaseClock
 from miniinfer.models.registry import Progress
+from miniinfer.models.report import PhaseClock
 
 PREPACK = "prepack and place"
 

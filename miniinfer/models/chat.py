@@ -16,7 +16,7 @@ import jinja2
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from miniinfer.errors import BadInputError
-from miniinfer.models.tokenizer import TokenPiece, Tokenizer
+from miniinfer.models.tokenizer import Tokenizer, TokenPiece
 
 Message = Mapping[str, str]  # role and content
 
@@ -101,7 +101,7 @@ class ChatTemplate:
         for mark in MARKS:
             if not any(mark in text for text in texts):
                 return mark
-        raise BadInputError("The messages hold every one of the code points U+FDD0 to U+FDEF, which no text may contain.")
+        raise BadInputError("The messages hold all of the code points U+FDD0 to U+FDEF, which no text may contain.")
 
     def _break_up(self, text: str, mark: str) -> str:
         """A mark after the first character of every control token, also of one that the text may only begin."""

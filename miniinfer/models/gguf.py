@@ -10,9 +10,9 @@ import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from miniinfer.errors import ModelFileError
 from miniinfer.models.gguf_cursor import Cursor, Value
 from miniinfer.models.sniff import HEAD_BYTES, refuse_impostor
 from miniinfer.models.tensor_types import SUPPORTED, TensorType, type_name
@@ -156,6 +156,6 @@ def _check_layout(cursor: Cursor, infos: list[TensorInfo], file_bytes: int) -> N
             f"end, the first is {outside[0].name}; was the download truncated? Fetch the file again"
         )
     by_place = sorted(infos, key=lambda info: info.offset)
-    for left, right in zip(by_place, by_place[1:], strict=False):
+    for left, right in pairwise(by_place):
         if left.offset + left.nbytes > right.offset:
             raise cursor.error(f"lets the tensors {left.name} and {right.name} overlap; it is damaged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ MAX_HEADER_BYTES = 64 << 20  # the largest vocabularies in use take about 25 MB
 READ_BYTES = 1 << 20
 
 STRING, ARRAY, BOOL = 8, 9, 7
-NUMBERS = {
+NUMBERS: dict[int, np.dtype[Any]] = {
     0: np.dtype("<u1"), 1: np.dtype("<i1"), 2: np.dtype("<u2"), 3: np.dtype("<i2"), 4: np.dtype("<u4"),
     5: np.dtype("<i4"), 6: np.dtype("<f4"), BOOL: np.dtype("<u1"), 10: np.dtype("<u8"), 11: np.dtype("<i8"),
     12: np.dtype("<f8"),

@@ -24,7 +24,7 @@ def read_config(header: GGUFHeader, facts: FactReader) -> ModelConfig:
     way that MiniInfer does not know."""
     architecture = facts.text("architecture", "general.architecture")
     if architecture != ARCHITECTURE:
-        raise facts.error(f"has the architecture {reprlib.repr(architecture)}, and MiniInfer runs {ARCHITECTURE!r} models only")
+        raise facts.error(f"has the architecture {reprlib.repr(architecture)}, but only {ARCHITECTURE!r} is known")
     if facts.has("split.count") and facts.whole("file parts", "split.count") > 1:
         raise facts.error("is one part of a model split into several files: join them with `llama-gguf-split --merge`")
     _refuse_rope_scaling(facts)
@@ -113,7 +113,7 @@ def read_vocabulary(facts: FactReader) -> Vocabulary:
     """The byte-level BPE vocabulary of the file. Raises ModelFileError for any other kind."""
     kind = facts.text("tokenizer", "tokenizer.ggml.model")
     if kind != "gpt2":
-        raise facts.error(f"has a tokenizer of the kind {reprlib.repr(kind)}, and MiniInfer knows byte-level BPE ('gpt2') only")
+        raise facts.error(f"has a tokenizer of the kind {reprlib.repr(kind)}, but only 'gpt2' is known")
     pre = facts.text("pre_tokenizer", "tokenizer.ggml.pre")
     tokens, merges = _strings(facts, "tokenizer.ggml.tokens"), _strings(facts, "tokenizer.ggml.merges")
     types = _types(facts, len(tokens))
@@ -126,9 +126,7 @@ def read_vocabulary(facts: FactReader) -> Vocabulary:
         user_defined=frozenset(np.flatnonzero(types == USER_DEFINED).tolist()),
         bos_id=_token_id(facts, "bos_token_id"),
         add_bos=_add_bos(facts),
-        declared_stop_ids=frozenset(
-            token_id for key in STOP_KEYS if (token_id := _token_id(facts, key)) is not None
-        ),
+        declared_stop_ids=frozenset(token_id for key in STOP_KEYS if (token_id := _token_id(facts, key)) is not None),
     )
 
 

@@ -20,9 +20,7 @@ def read_config(facts: FactReader, tensor_names: Collection[str]) -> ModelConfig
     """Raises ModelFileError for another architecture, a missing key, and every setting that MiniInfer cannot follow."""
     architecture = facts.text("architecture", "model_type")
     if architecture != ARCHITECTURE:
-        raise facts.error(
-            f"has the model type {reprlib.repr(architecture)}, and MiniInfer runs {ARCHITECTURE!r} models only"
-        )
+        raise facts.error(f"has the model type {reprlib.repr(architecture)}, but only {ARCHITECTURE!r} is known")
     for key, setting in REQUIRED_SETTINGS.items():
         if facts.keys.get(key, setting) != setting:
             raise facts.error(f"sets {key} to {reprlib.repr(facts.keys[key])}, and MiniInfer can run {setting!r} only")

@@ -97,11 +97,11 @@ def _refuse_model_settings(model: Mapping[str, Any], content: Mapping[str, Any],
             raise ModelFileError(f"{name} sets {key} to {reprlib.repr(model[key])}, which MiniInfer cannot follow.")
     if content.get("normalizer") is not None:
         kind = reprlib.repr(content["normalizer"])
-        raise ModelFileError(f"{name} changes the text before it is cut (normalizer {kind}), which MiniInfer cannot do.")
+        raise ModelFileError(f"{name} changes every text first (normalizer {kind}), which MiniInfer cannot do.")
     post = content.get("post_processor")
     if post is not None and (not isinstance(post, dict) or post.get("type") != "ByteLevel"):
         kind = reprlib.repr(post.get("type") if isinstance(post, dict) else post)
-        raise ModelFileError(f"{name} adds tokens to every text (post-processor {kind}), which MiniInfer cannot follow.")
+        raise ModelFileError(f"{name} adds tokens to every text (post-processor {kind}), which MiniInfer cannot do.")
 
 
 def _added_tokens(content: Mapping[str, Any], name: str) -> dict[int, Mapping[str, Any]]:
@@ -111,7 +111,10 @@ def _added_tokens(content: Mapping[str, Any], name: str) -> dict[int, Mapping[st
             raise ModelFileError(f"{name} describes an added token without its spelling: {reprlib.repr(token)}.")
         for flag in ("lstrip", "rstrip", "single_word"):
             if token.get(flag):
-                raise ModelFileError(f"{name}: {token['content']!r} swallows its surroundings ({flag}); we cannot do that.")
+                spelling = reprlib.repr(token["content"])
+                raise ModelFileError(
+                    f"{name}: {spelling} swallows its surroundings ({flag}), which MiniInfer cannot do."
+                )
         token_id = _id(token.get("id"), name)
         if token_id in added:
             raise ModelFileError(f"{name} adds two tokens with the id {token_id}.")
@@ -119,9 +122,7 @@ def _added_tokens(content: Mapping[str, Any], name: str) -> dict[int, Mapping[st
     return added
 
 
-def _tokens(
-    model: Mapping[str, Any], added: Mapping[int, Mapping[str, Any]], rows: int, name: str
-) -> tuple[str, ...]:
+def _tokens(model: Mapping[str, Any], added: Mapping[int, Mapping[str, Any]], rows: int, name: str) -> tuple[str, ...]:
     """Spelling of each id, "" where there is none."""
     vocabulary = model.get("vocab")
     if not isinstance(vocabulary, dict) or not vocabulary:
@@ -153,9 +154,7 @@ def _declared_ids(
     spelling = settings.get(f"{kind}_token")
     spelling = spelling.get("content") if isinstance(spelling, dict) else spelling
     if isinstance(spelling, str) and spelling in tokens:
-        declared.add(
-            facts.read(f"{kind}_token_id", f"tokenizer_config.json: {kind}_token", tokens.index(spelling))
-        )
+        declared.add(facts.read(f"{kind}_token_id", f"tokenizer_config.json: {kind}_token", tokens.index(spelling)))
     return frozenset(declared)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,11 @@ def load_model(
 
 def choose_device(device: str) -> torch.device:
     """Raises BadInputError if this machine has no such device."""
-    available = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available, "cpu": lambda: True}
+    available: dict[str, Callable[[], bool]] = {
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+        "cpu": lambda: True,
+    }
     if device == "auto":
         return torch.device(next(name for name, there in available.items() if there()))
     kind = device.partition(":")[0]
@@ -120,10 +124,11 @@ class _Loading:
         with open(self.path, "rb") as file:
             source = GGUFSource(header, file, self.clock)
             check_tensors(source, config)
-            template = header.metadata.get("tokenizer.chat_template")
+            stored = header.metadata.get("tokenizer.chat_template")
+            template = stored if isinstance(stored, str) else None
             with self.clock.phase("tokenizer"):
                 vocabulary = gguf_facts.read_vocabulary(facts)
-            return self._finish(source, config, vocabulary, template if isinstance(template, str) else None, facts, types)
+            return self._finish(source, config, vocabulary, template, facts, types)
 
     def folder(self) -> LoadedModel:
         self.progress("Reading the folder", 0.0)

@@ -20,7 +20,7 @@ def data_home() -> Path:
             return Path(chosen).expanduser().absolute()
         return _user_data_folder()
     except RuntimeError as error:  # pathlib's way of saying that there is no home folder
-        raise MiniInferError("This system names no home folder: set MINIINFER_HOME to a folder you may write.") from error
+        raise MiniInferError("There is no home folder here: set MINIINFER_HOME to a folder you may write.") from error
 
 
 def _user_data_folder() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -105,7 +104,9 @@ def _files_of(folder: Path) -> dict[str, list[str] | None]:
         files: dict[str, list[str] | None] = {}
         for tensor_name, file_name in weight_map.items():
             if not isinstance(file_name, str) or not _plain_name(file_name):
-                raise ModelFileError(f"{folder.name}/{INDEX} names the file {reprlib.repr(file_name)}, which is not in it.")
+                raise ModelFileError(
+                    f"{folder.name}/{INDEX} names {reprlib.repr(file_name)}, which is no file of the folder."
+                )
             names = files.setdefault(file_name, [])
             assert names is not None
             names.append(tensor_name)
@@ -127,4 +128,4 @@ def _files_of(folder: Path) -> dict[str, list[str] | None]:
 
 
 def _plain_name(file_name: str) -> bool:
-    return file_name.endswith(".safetensors") and not set(file_name) & set('/\\:') and not file_name.startswith(".")
+    return file_name.endswith(".safetensors") and not set(file_name) & set("/\\:") and not file_name.startswith(".")

@@ -143,13 +143,13 @@ def _pattern(spellings: Iterable[str]) -> re.Pattern[str] | None:
 def _build(vocabulary: Vocabulary, name: str) -> tokenizers.Tokenizer:
     make_pre_tokenizer = PRE_TOKENIZERS.get(vocabulary.pre)
     if make_pre_tokenizer is None:
+        known = " and ".join(PRE_TOKENIZERS)
         raise ModelFileError(
-            f"{name} uses the pre-tokenizer {reprlib.repr(vocabulary.pre)}, and MiniInfer knows {', '.join(PRE_TOKENIZERS)}: "
+            f"{name} uses the pre-tokenizer {reprlib.repr(vocabulary.pre)}, but only {known} are known: "
             "another one would cut the text differently, so this model cannot be used."
         )
-    plain = {
-        token: token_id for token_id, token in enumerate(vocabulary.tokens) if token and token_id not in vocabulary.control
-    }
+    numbered = enumerate(vocabulary.tokens)
+    plain = {token: token_id for token_id, token in numbered if token and token_id not in vocabulary.control}
     try:
         bpe = models.BPE(plain, list(vocabulary.merges), ignore_merges=vocabulary.ignore_merges)
     except Exception as error:  # the library raises plain Exceptions

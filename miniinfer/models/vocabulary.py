@@ -38,7 +38,8 @@ class Vocabulary:
     @property
     def stop_ids(self) -> frozenset[int]:
         """Every id declared as an end in any place, and the control tokens that mean an end by their spelling."""
-        return self.declared_stop_ids | {token_id for token_id in self.control if self.tokens[token_id] in END_SPELLINGS}
+        spelled = {token_id for token_id in self.control if self.tokens[token_id] in END_SPELLINGS}
+        return self.declared_stop_ids | spelled
 
     def token_bytes(self, size: int) -> tuple[bytes, ...]:
         """The bytes of each id from 0 to size - 1 (added tokens: their spelling; ids without a token: nothing)."""
@@ -70,17 +71,23 @@ def parse_merges(merges: Iterable[object], name: str) -> tuple[tuple[str, str], 
 def check_vocabulary(vocabulary: Vocabulary, name: str, rows: int) -> None:
     """Raises ModelFileError if the tokens contradict each other or do not fit the embedding of so many rows."""
     if len(vocabulary.tokens) > rows:
-        raise ModelFileError(f"{name}: the tokenizer has {len(vocabulary.tokens)} tokens but the embedding {rows} rows.")
+        raise ModelFileError(
+            f"{name}: the tokenizer has {len(vocabulary.tokens)} tokens but the embedding {rows} rows."
+        )
     seen: dict[str, int] = {}
     for token_id, token in enumerate(vocabulary.tokens):
         if token and seen.setdefault(token, token_id) != token_id:
-            raise ModelFileError(f"{name}: the ids {seen[token]} and {token_id} are both the token {reprlib.repr(token)}.")
+            raise ModelFileError(
+                f"{name}: the ids {seen[token]} and {token_id} are both the token {reprlib.repr(token)}."
+            )
         if token_id not in vocabulary.added:
             try:
                 to_bytes(token)
             except KeyError:
-                raise ModelFileError(f"{name}: token {token_id} ({reprlib.repr(token)}) is not written in bytes.") from None
-    declared = vocabulary.added | vocabulary.declared_stop_ids | ({vocabulary.bos_id} - {None})
+                raise ModelFileError(
+                    f"{name}: token {token_id} ({reprlib.repr(token)}) is not written in bytes."
+                ) from None
+    declared = vocabulary.added | vocabulary.declared_stop_ids | {vocabulary.bos_id}
     outside = sorted(token_id for token_id in declared if token_id is not None and not 0 <= token_id < rows)
     if outside:
         raise ModelFileError(f"{name}: the token id {outside[0]} is declared but the vocabulary has {rows} ids.")
