@@ -1,0 +1,101 @@
+"""Who owns which block of the KV cache. Plain Python: it counts, the numbers themselves lie in kv_cache.
+
+A block holds P positions of every layer. Sequences share a block after a fork; its `ref_count` is the number of block
+tables it stands in. Free blocks have ref_count 0. The pool begins empty and grows by chunks up to `max_blocks`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from miniinfer.errors import OutOfBlocksError
+
+
+class BlockPool:
+    def __init__(self, chunk_blocks: int, max_blocks: int) -> None:
+        self.chunk_blocks = chunk_blocks
+        self.max_blocks = max_blocks
+        self.ref_counts: list[int] = []
+        self.num_used = 0
+        # Rises whenever somebody's idea of where its tokens lie may be out of date: a block became shared (it must be
+        # copied before it is written), or the pool grew (its storage has another shape). See placement.py.
+        self.version = 0
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks that exist, used or free."""
+        return len(self.ref_counts)
+
+    @property
+    def num_free(self) -> int:
+        return self.num_blocks - self.num_used
+
+    @property
+    def num_available(self) -> int:
+        """Blocks that can still be handed out: the free ones and those the pool may grow by."""
+        return self.max_blocks - self.num_used
+
+    def is_shared(self, block: int) -> bool:
+        return self.ref_counts[block] > 1
+
+    def alloc(self, after: int | None = None) -> int:
+        """A free block, now with one owner: the right neighbour of `after` if it is free, for a gather is quicker over
+        neighbours. Raises OutOfBlocksError."""
+        if self.num_free == 0:
+            self._grow()
+        if after is not None and after + 1 < self.num_blocks and self.ref_counts[after + 1] == 0:
+            block = after + 1
+        else:
+            block = self._place_to_start()
+        self.ref_counts[block] = 1
+        self.num_used += 1
+        return block
+
+    def share(self, blocks: Iterable[int]) -> None:
+        """One more owner for each of these used blocks."""
+        for block in blocks:
+            assert self.ref_counts[block] > 0, f"block {block} is free and cannot be shared"
+            self.ref_counts[block] += 1
+        self.version += 1
+
+    def release(self, blocks: Iterable[int]) -> None:
+        """One owner less for each; a block without owners is free."""
+        for block in blocks:
+            assert self.ref_counts[block] > 0, f"block {block} is free already"
+            self.ref_counts[block] -= 1
+            self.num_used -= self.ref_counts[block] == 0
+
+    def check(self, tables: Iterable[Sequence[int]]) -> None:
+        """Raise AssertionError unless the reference counts equal the entries of these tables, which must be all tables
+        there are, and free plus used blocks equal all blocks."""
+        entries: Counter[int] = Counter()
+        for table in tables:
+            assert len(set(table)) == len(table), f"a block stands twice in the table {list(table)}"
+            entries.update(table)
+        for block, count in enumerate(self.ref_counts):
+            assert count == entries[block], f"block {block} has ref_count {count} but {entries[block]} table entries"
+        assert all(0 <= block < self.num_blocks for block in entries), "a table names a block that does not exist"
+        assert self.num_used == sum(count > 0 for count in self.ref_counts)
+        assert self.num_used + self.num_free == self.num_blocks <= self.max_blocks
+
+    def _grow(self) -> None:
+        more = min(self.chunk_blocks, self.max_blocks - self.num_blocks)
+        if more == 0:
+            raise OutOfBlocksError(
+                f"All {self.max_blocks} blocks of the KV cache are in use: release or abort a run, "
+                "or allow more blocks (max_blocks)."
+            )
+        self.ref_counts.extend([0] * more)
+        self.version += 1
+
+    def _place_to_start(self) -> int:
+        """Where a new run of blocks begins: in the widest gap. At its start if nobody stands to the left who would
+        like to grow into it, else in its middle."""
+        gap_start, gap_length, start = 0, 0, 0
+        for block in range(self.num_blocks + 1):
+            if block == self.num_blocks or self.ref_counts[block] > 0:
+                if block - start > gap_length:
+                    gap_start, gap_length = start, block - start
+                start = block + 1
+        return gap_start if gap_start == 0 else gap_start + gap_length // 2

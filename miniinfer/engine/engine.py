@@ -1,0 +1,334 @@
+"""The engine of one user: requests go in, `step` computes one more piece of each, `fork` goes back and branches.
+
+Reading order of this package: engine, program, stages/ (inputs, attention, mlp, output), then what they lean on: state,
+scheduler and block_pool, kv_cache and placement, groups, logits and sampler.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from collections.abc import Sequence as SequenceOf
+
+import torch
+
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine import groups
+from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.driver import run_stages
+from miniinfer.engine.finish import finish_reason
+from miniinfer.engine.kv_cache import KVCache
+from miniinfer.engine.ops import Rope
+from miniinfer.engine.program import build_program
+from miniinfer.engine.scheduler import Scheduled, Scheduler
+from miniinfer.engine.sequence import Sequence
+from miniinfer.engine.stage import Observer, Stage
+from miniinfer.engine.state import StepState
+from miniinfer.engine.weights import ModelLike
+from miniinfer.errors import BadInputError, OutOfBlocksError
+
+MakeGroups = Callable[[SequenceOf[Scheduled], torch.device], tuple[groups.AttnGroup, ...]]
+
+
+class Engine:
+    """Weights and vocabulary are shared and never written; sequences, scheduler and KV cache belong to this engine.
+
+    `program` and `make_groups` can be replaced, to show what a changed stage does or to compare with a reference.
+    """
+
+    def __init__(
+        self,
+        model: ModelLike,
+        config: EngineConfig | None = None,
+        *,
+        program: tuple[Stage, ...] | None = None,
+        make_groups: MakeGroups = groups.make_groups,
+    ) -> None:
+        self.model = model
+        self.model_config = model.config
+        self.weights = model.weights
+        self.config = config or EngineConfig()
+        self.device = model.weights.device
+        self.program = program or build_program(model.config)
+        self.make_groups = make_groups
+        self.context_length = self._context_length()
+        self.rope = Rope(model.config, model.weights.dtype, self.device)
+        blocks_of_one_context = -(-self.context_length // self.config.block_size)
+        max_blocks = self.config.max_blocks or blocks_of_one_context * self.config.max_num_seqs
+        self.pool = BlockPool(self.config.pool_chunk_blocks, max_blocks)
+        self.kv_cache = KVCache(model.config, self.config.block_size, model.weights.dtype, self.device)
+        self.scheduler = Scheduler(self.config, self.pool)
+        self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
+        self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
+        self._numbers = itertools.count(1)
+
+    # --- requests ---
+
+    def add_request(
+        self,
+        prompt_ids: Iterable[int],
+        params: SamplingParams | None = None,
+        *,
+        seq_id: str | None = None,
+        prefill_chunk: int | None = None,
+    ) -> Sequence:
+        """Queue a prompt. Nothing runs before `step`. Raises BadInputError or OutOfBlocksError with nothing changed.
+
+        prefill_chunk: the most prompt tokens that one step may compute for this sequence (1: token by token).
+        """
+        token_ids = [self._checked_id(token_id) for token_id in prompt_ids]
+        if not token_ids:
+            raise BadInputError("The prompt has no tokens: give at least one.")
+        if len(token_ids) > self.context_length:
+            raise BadInputError(
+                f"The prompt has {len(token_ids):,} tokens, but the context holds {self.context_length:,}: shorten it."
+            )
+        if prefill_chunk is not None and (isinstance(prefill_chunk, bool) or prefill_chunk < 1):
+            raise BadInputError(f"prefill_chunk must be 1 or more, or left out, not {prefill_chunk!r}.")
+        needed = -(-len(token_ids) // self.config.block_size)
+        if needed > self.pool.max_blocks:
+            raise OutOfBlocksError(
+                f"The prompt needs {needed} blocks of the KV cache, but it has only {self.pool.max_blocks}: shorten the "
+                "prompt, or allow more blocks (max_blocks)."
+            )
+        seq = Sequence(
+            self._new_id(seq_id), token_ids, len(token_ids), params or SamplingParams(), prefill_chunk=prefill_chunk
+        )
+        self.sequences[seq.seq_id] = seq
+        self.scheduler.add(seq)
+        return seq
+
+    def abort(self, seq: Sequence) -> None:
+        """End a sequence at once, whatever it is doing, and free its blocks. A parked step it takes part in is
+        abandoned; the others in that step lose nothing."""
+        if seq.finished:
+            return
+        for state in [state for state in self._open_states if any(entry.seq is seq for entry in state.scheduled)]:
+            self.abandon(state)
+        self.scheduler.remove(seq)
+        seq.finish("abort")
+        self._free(seq)
+
+    def release(self, seq: Sequence) -> None:
+        """Forget a sequence and free its blocks; one that is not finished is aborted first.
+
+        Its tokens stay readable, and it can still be forked: what it had computed is then computed anew.
+        """
+        self.abort(seq)
+        self._free(seq)
+        self.sequences.pop(seq.seq_id, None)
+
+    # --- steps ---
+
+    @property
+    def has_unfinished(self) -> bool:
+        return self.scheduler.has_unfinished
+
+    def step(self, observer: Observer | None = None, *, only: Sequence | None = None) -> StepState | None:
+        """Run one step from schedule to commit; None if there is nothing to do. `only` steps this sequence alone.
+
+        If anything in it fails, the observer included, no sequence has changed and the error is passed on.
+        """
+        state = self.begin_step(only=only)
+        return None if state is None else self.advance(state, observer=observer)
+
+    def begin_step(self, *, only: Sequence | None = None) -> StepState | None:
+        """A step of which no stage has run yet, for `advance`. None if there is nothing to do.
+
+        Raises BadInputError if all that could take part is parked in another step.
+        """
+        able = [only] if only is not None else [*self.scheduler.running, *self.scheduler.waiting]
+        able = [seq for seq in able if not seq.finished]
+        if not able:
+            return None
+        if self.parked_sequences().issuperset(able):
+            raise BadInputError("A step of this sequence is parked: advance it to its end, or abandon it.")
+        state = StepState(only=only)
+        self._open_states.append(state)
+        return state
+
+    @torch.inference_mode()
+    def advance(self, state: StepState, *, until: int | None = None, observer: Observer | None = None) -> StepState:
+        """Run the stages from state.pc up to (without) index `until` of the program, by default to the end.
+
+        Between two calls the step is parked. It may be left parked while others run, fork or are added.
+        """
+        if state not in self._open_states:
+            raise BadInputError("This step is over: it was committed or abandoned. Begin another one.")
+        stop = len(self.program) if until is None else until
+        if not state.pc <= stop <= len(self.program):
+            raise BadInputError(f"A step at stage {state.pc} of {len(self.program)} cannot advance to stage {until}.")
+        try:
+            run_stages(self.program, self, state, stop, observer)
+        except BaseException:
+            self.abandon(state)
+            raise
+        if state.pc == len(self.program):
+            self._open_states.remove(state)
+        return state
+
+    def abandon(self, state: StepState) -> None:
+        """Drop a parked step: its sequences, the queues and the blocks are again as they were before it began.
+
+        Only a private copy of a block that was shared stays: it holds the same positions as the shared one.
+        """
+        self._open_states.remove(state)
+        if state.pc < len(self.program):  # else `commit` has run, and the step counts
+            self.scheduler.undo(state.scheduled, state.admitted)
+
+    def parked_sequences(self) -> frozenset[Sequence]:
+        """Those that take part in a step which is neither committed nor abandoned."""
+        return frozenset(entry.seq for state in self._open_states for entry in state.scheduled)
+
+    def finish_reason(self, seq: Sequence, new_ids: SequenceOf[int] = ()) -> str | None:
+        """Why the sequence would end if these tokens joined it, or None."""
+        model = self.model
+        output_ids = [*seq.output_ids, *new_ids]
+        num_tokens = seq.num_tokens + len(new_ids)
+        return finish_reason(
+            output_ids, num_tokens, seq.params, model.stop_ids, model.token_bytes, self.context_length
+        )
+
+    # --- forks ---
+
+    def fork(
+        self,
+        seq: Sequence,
+        length: int,
+        *,
+        force: int | None = None,
+        params: SamplingParams | None = None,
+        seq_id: str | None = None,
+    ) -> Sequence:
+        """A new sequence that begins with the first `length` tokens of this one and goes its own way from there.
+
+        It shares the blocks of what is computed already; one that it writes into is copied first. `force` puts a token
+        of your choice in the next place (the coin of that place is passed over). Going back is a fork too: the token
+        at `length` is then sampled again. At least the newest token is left to compute, for its logits.
+        """
+        most = min(seq.num_tokens, self.context_length)
+        if not 1 <= length <= most:
+            raise BadInputError(f"A fork of {seq.seq_id!r} keeps 1 to {most} of its tokens, not {length!r}.")
+        if seq.block_table and self.sequences.get(seq.seq_id) is not seq:
+            raise BadInputError(f"Sequence {seq.seq_id!r} belongs to another engine: fork it there.")
+        token_ids = seq.token_ids[:length]
+        num_prompt_tokens = min(seq.num_prompt_tokens, length)
+        forced = {index: token_id for index, token_id in seq.forced.items() if index < length - num_prompt_tokens}
+        if force is not None:
+            forced[length - num_prompt_tokens] = self._checked_id(force)
+            token_ids.append(self._checked_id(force))
+        computed = min(seq.num_computed_tokens, length, len(token_ids) - 1)
+        branch = Sequence(
+            seq_id=self._new_id(seq_id),
+            token_ids=token_ids,
+            num_prompt_tokens=num_prompt_tokens,
+            params=params or seq.params,
+            num_computed_tokens=computed,
+            block_table=seq.block_table[: -(-computed // self.config.block_size)],
+            forced=forced,
+            prefill_chunk=seq.prefill_chunk,
+        )
+        self.pool.share(branch.block_table)
+        self.sequences[branch.seq_id] = branch
+        reason = self.finish_reason(branch) if branch.num_output_tokens else None
+        if reason is None:
+            self.scheduler.add(branch)
+        else:
+            branch.finish(reason)
+        return branch
+
+    def fork_state(self, state: StepState) -> StepState:
+        """A copy of a parked step that goes its own way: its sequences are twins, and `advance` takes it on."""
+        if state not in self._open_states:
+            raise BadInputError("This step is over: it was committed or abandoned. Fork its sequences instead.")
+        branch = copy.copy(state)
+        branch.scheduled = tuple(entry._replace(seq=self._twin(entry.seq)) for entry in state.scheduled)
+        branch.admitted = ()
+        self._open_states.append(branch)
+        return branch
+
+    def _twin(self, seq: Sequence) -> Sequence:
+        twin = dataclasses.replace(
+            seq,
+            seq_id=self._new_id(None),
+            token_ids=list(seq.token_ids),
+            block_table=list(seq.block_table),
+            forced=dict(seq.forced),
+        )
+        self.pool.share(twin.block_table)
+        self.sequences[twin.seq_id] = twin
+        self.scheduler.running.append(twin)
+        return twin
+
+    # --- memory ---
+
+    def used_bytes(self, seq: Sequence | None = None) -> int:
+        """Bytes of the KV cache that hold computed positions: of a sequence, or of all, shared positions once."""
+        if seq is not None:
+            return seq.num_computed_tokens * self.kv_cache.position_bytes
+        size = self.config.block_size
+        filled: dict[int, int] = {}
+        for each in self.sequences.values():
+            for i, block in enumerate(each.block_table):
+                filled[block] = max(filled.get(block, 0), min(size, each.num_computed_tokens - i * size))
+        return sum(filled.values()) * self.kv_cache.position_bytes
+
+    def allocated_bytes(self, seq: Sequence | None = None) -> int:
+        """Bytes of the blocks held by a sequence, or of all used blocks."""
+        num_blocks = self.pool.num_used if seq is None else len(seq.block_table)
+        return num_blocks * self.kv_cache.block_bytes
+
+    def reserved_bytes(self) -> int:
+        """Bytes of the pool's storage, used or free."""
+        return self.kv_cache.storage_bytes
+
+    def check(self) -> None:
+        """Raise AssertionError if the books do not balance: blocks, reference counts, tables, queues."""
+        self.pool.check(seq.block_table for seq in self.sequences.values())
+        queued = [*self.scheduler.running, *self.scheduler.waiting]
+        unfinished = [seq for seq in self.sequences.values() if not seq.finished]
+        assert len(queued) == len(set(queued)) == len(unfinished)
+        assert set(queued) == set(unfinished)
+        parked = self.parked_sequences()
+        for seq in self.sequences.values():
+            covering = -(-seq.num_computed_tokens // self.config.block_size)
+            assert len(seq.block_table) == covering or (seq in parked and len(seq.block_table) > covering)
+            assert seq.num_computed_tokens <= seq.num_tokens
+
+    @property
+    def kv_itemsize(self) -> int:
+        """Bytes of one number in the KV cache."""
+        return self.kv_cache.data.itemsize
+
+    # --- small things ---
+
+    def _free(self, seq: Sequence) -> None:
+        self.pool.release(seq.block_table)
+        seq.block_table = []
+        seq.num_computed_tokens = 0
+
+    def _context_length(self) -> int:
+        most = self.model_config.context_length
+        wanted = self.config.context_length or most
+        if wanted > most:
+            raise BadInputError(f"The model's context holds {most:,} tokens: context_length cannot be {wanted:,}.")
+        return wanted
+
+    def _new_id(self, seq_id: str | None) -> str:
+        if seq_id is None:
+            return next(name for n in self._numbers if (name := f"seq-{n}") not in self.sequences)
+        if seq_id in self.sequences:
+            raise BadInputError(f"There is a sequence {seq_id!r} already: choose another id, or release it first.")
+        return seq_id
+
+    def _checked_id(self, token_id: int) -> int:
+        try:
+            checked = operator.index(token_id)
+        except TypeError:
+            raise BadInputError(f"A token id is a whole number, not {token_id!r}.") from None
+        if not 0 <= checked < self.model_config.vocab_size:
+            raise BadInputError(f"Token id {checked} is not in the vocabulary of {self.model_config.vocab_size:,} tokens.")
+        return checked

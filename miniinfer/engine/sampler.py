@@ -1,0 +1,149 @@
+"""From logits to one token: the coin, the draw, and the same thing with every stage kept for a panel. Pure functions.
+
+A token is drawn by *inverse CDF*: the tokens stand side by side in order of falling probability (of equal ones the
+lowest id first), each as wide as its probability, and the coin in [0, 1) is the place where it lands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from miniinfer.config import SamplingParams
+from miniinfer.engine.logits import FIRST_RANKS, not_finite_rows, process
+
+KEPT = -1  # in SamplerTrace.cut_by
+
+
+def coin(seed: int, index: int) -> float:
+    """The coin of output token `index`: a number in [0, 1) that depends on nothing but these two.
+
+    Counter-based (Philox): no generator has a state that could be lost or shared.
+    """
+    bits = int(np.random.Philox(key=seed, counter=index).random_raw())
+    return (bits >> 11) * 2.0**-53
+
+
+def probabilities(logits: Tensor, params: SamplingParams) -> Tensor:
+    """Softmax of processed logits [V] -> [V] float32. Greedy: 1 for the best token (lowest id of equals), else 0."""
+    if params.greedy:
+        return torch.zeros_like(logits).index_fill_(0, logits.argmax(), 1.0)
+    return torch.softmax(logits, dim=-1)
+
+
+def logprob(probs: Tensor, token_id: int) -> float:
+    """Natural logarithm of the probability under which a token was drawn: 0.0 when greedy."""
+    return math.log(probs[token_id].item())
+
+
+def draw(probs: Tensor, coin: float) -> int:
+    """The token on which the coin lands. probs: [V] float32 on the CPU. Never one of probability 0."""
+    return land(probs, coin)[0]
+
+
+def land(probs: Tensor, coin: float, first_ranks: int = FIRST_RANKS) -> tuple[int, float, float]:
+    """The token on which the coin lands, and the interval lo <= coin < hi that is its place on the bar.
+
+    Only the best `first_ranks` tokens are put in order at first, and all of them if the coin lands further out: the
+    sums are the same, term by term, in float64.
+    """
+    weights = probs.numpy().astype(np.float64)
+    total = weights.sum()
+    order, ends = _bar(weights, first_ranks)
+    place = int(np.searchsorted(ends, coin * total, side="right"))
+    if place == len(order):
+        order, ends = _bar(weights, len(weights))
+        place = min(int(np.searchsorted(ends, coin * total, side="right")), len(order) - 1)  # rounding at the very end
+    lo = ends[place - 1] if place else 0.0
+    return int(order[place]), float(lo / total), float(ends[place] / total)
+
+
+def _bar(weights: NDArray[np.float64], ranks: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """At least the best `ranks` of the ids with a weight above 0, best first, and where each ends on the bar."""
+    ids = np.flatnonzero(weights)
+    if len(ids) > ranks:
+        least = np.partition(weights, -ranks)[-ranks]
+        ids = np.flatnonzero(weights >= least)
+    order = ids[np.argsort(-weights[ids], kind="stable")]
+    return order, np.cumsum(weights[order])
+
+
+@dataclass(frozen=True)
+class SamplerStage:
+    """What one logits processor left: logits [V] float32, minus infinity for a token it (or one before it) cut."""
+
+    name: str
+    logits: Tensor
+
+
+@dataclass(frozen=True)
+class SamplerTrace:
+    """How one token was chosen, over the whole vocabulary."""
+
+    stages: tuple[SamplerStage, ...]  # one for each name in params.order
+    raw_probs: Tensor  # [V] softmax of the logits as the model gave them
+    probs: Tensor  # [V] what the draw used
+    cut_by: Tensor  # [V] int8: index of the stage that cut the token, KEPT if none did (greedy cuts nothing)
+    order: Tensor  # [V] ids from best to worst: by falling probs, those of probability 0 by falling raw_probs
+    token_id: int
+    coin: float
+    lo: float  # the token's place on the cumulative bar over `order`: lo <= coin < hi
+    hi: float
+
+
+@torch.inference_mode()
+def sampler_trace(
+    logits: Tensor,
+    params: SamplingParams,
+    prompt_ids: Sequence[int] = (),
+    output_ids: Sequence[int] = (),
+    coin: float | None = None,
+) -> SamplerTrace:
+    """Choose the next token from raw logits [V] as the engine does, and keep every stage.
+
+    Without a coin, the one that belongs to this place of the output. Raises NotFiniteError.
+    """
+    raw = logits.float().cpu()
+    stages: list[SamplerStage] = []
+    cut_by = torch.full(raw.shape, KEPT, dtype=torch.int8)
+    current = _finite(raw)
+    for index, name in enumerate(params.order):
+        processed = process(name, current, params, prompt_ids, output_ids)
+        if processed is not current:
+            cut_by = cut_by.masked_fill(processed.isneginf() & ~current.isneginf(), index)
+        stages.append(SamplerStage(name, processed))
+        current = processed
+    probs = probabilities(_finite(current), params)
+    toss = coin_of(params, output_ids) if coin is None else coin
+    token_id, lo, hi = land(probs, toss)
+    raw_probs = torch.softmax(raw, dim=-1)
+    return SamplerTrace(
+        tuple(stages), raw_probs, probs, cut_by, _ranking(probs, raw_probs), token_id, toss, lo, hi
+    )
+
+
+def coin_of(params: SamplingParams, output_ids: Sequence[int]) -> float:
+    """The coin for the token that comes after these."""
+    return coin(params.seed, len(output_ids))
+
+
+def _finite(logits: Tensor) -> Tensor:
+    for error in not_finite_rows(logits[None]).values():
+        raise error
+    return logits
+
+
+def _ranking(probs: Tensor, raw_probs: Tensor) -> Tensor:
+    """All ids: those that can be drawn in the order of the bar, then the others by what the model gave them."""
+
+    def falling(values: Tensor, mask: Tensor) -> Tensor:
+        ids = mask.nonzero().flatten()
+        return ids[values[ids].argsort(descending=True, stable=True)]
+
+    return torch.cat((falling(probs, probs > 0), falling(raw_probs, probs == 0)))

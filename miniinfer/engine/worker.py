@@ -1,0 +1,98 @@
+"""The one long-lived thread in which all model work of a process runs.
+
+A thread keeps its own team of OpenMP helpers, so a new thread for each step would pay for a new team each time (the
+same products took 15.1 ms in place of 11.3 ms). One thread also means that no two steps ever compete for the cores.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+
+from miniinfer.errors import MiniInferError
+
+T = TypeVar("T")
+
+
+@dataclass
+class _Job:
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    future: Future[Any] = field(default_factory=Future)
+
+    def run(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = self.fn(*self.args)
+        except BaseException as error:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+
+class EngineWorker:
+    """Runs functions one after another, under torch.inference_mode.
+
+    Every key (a user, say) has a queue of its own, and the keys take turns: whoever queues a hundred steps keeps the
+    others waiting for one of them at most.
+    """
+
+    def __init__(self, name: str = "engine") -> None:
+        self._queues: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> Future[T]:
+        """Queue fn(*args) behind what this key has queued already. Raises MiniInferError if the worker is closed."""
+        job = _Job(fn, args)
+        with self._changed:
+            if self._closed:
+                raise MiniInferError("The engine has been shut down: start the app again.")
+            self._queues.setdefault(key, deque()).append(job)
+            self._changed.notify()
+        return job.future
+
+    def call(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> T:
+        """Run fn(*args) in the thread and wait for its result; its exception is raised here."""
+        if threading.current_thread() is self._thread:
+            return fn(*args)  # already there: waiting for oneself would never end
+        return self.submit(fn, *args, key=key).result()
+
+    def close(self) -> None:
+        """Let the running function end, cancel the queued ones, and stop the thread."""
+        with self._changed:
+            self._closed = True
+            for queue in self._queues.values():
+                for job in queue:
+                    job.future.cancel()
+            self._queues.clear()
+            self._changed.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _work(self) -> None:
+        with torch.inference_mode():
+            while (job := self._next_job()) is not None:
+                job.run()
+
+    def _next_job(self) -> _Job | None:
+        """Wait for work and take one job from the key whose turn it is. None once the worker is closed."""
+        with self._changed:
+            while not self._queues:
+                if self._closed:
+                    return None
+                self._changed.wait()
+            key, queue = self._queues.popitem(last=False)
+            job = queue.popleft()
+            if queue:
+                self._queues[key] = queue  # at the end of the line
+            return job
