@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-import operator
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as SequenceOf
 
@@ -17,12 +16,14 @@ import torch
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
+from miniinfer.engine.accounts import check_books, used_positions
 from miniinfer.engine.block_pool import BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.ops import Rope
 from miniinfer.engine.program import build_program
+from miniinfer.engine.requests import checked_chunk, checked_context, checked_id, checked_prompt
 from miniinfer.engine.scheduler import Scheduled, Scheduler
 from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.stage import Observer, Stage
@@ -54,7 +55,7 @@ class Engine:
         self.device = model.weights.device
         self.program = program or build_program(model.config)
         self.make_groups = make_groups
-        self.context_length = self._context_length()
+        self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
         blocks_of_one_context = -(-self.context_length // self.config.block_size)
         max_blocks = self.config.max_blocks or blocks_of_one_context * self.config.max_num_seqs
@@ -79,24 +80,17 @@ class Engine:
 
         prefill_chunk: the most prompt tokens that one step may compute for this sequence (1: token by token).
         """
-        token_ids = [self._checked_id(token_id) for token_id in prompt_ids]
-        if not token_ids:
-            raise BadInputError("The prompt has no tokens: give at least one.")
-        if len(token_ids) > self.context_length:
-            raise BadInputError(
-                f"The prompt has {len(token_ids):,} tokens, but the context holds {self.context_length:,}: shorten it."
-            )
-        if prefill_chunk is not None and (isinstance(prefill_chunk, bool) or prefill_chunk < 1):
-            raise BadInputError(f"prefill_chunk must be 1 or more, or left out, not {prefill_chunk!r}.")
+        token_ids = checked_prompt(prompt_ids, self.model_config.vocab_size, self.context_length)
         needed = -(-len(token_ids) // self.config.block_size)
         if needed > self.pool.max_blocks:
             raise OutOfBlocksError(
-                f"The prompt needs {needed} blocks of the KV cache, but it has only {self.pool.max_blocks}: shorten the "
-                "prompt, or allow more blocks (max_blocks)."
+                f"The prompt needs {needed} blocks of the KV cache, but it has only {self.pool.max_blocks}: "
+                "shorten the prompt, or allow more blocks (max_blocks)."
             )
         seq = Sequence(
-            self._new_id(seq_id), token_ids, len(token_ids), params or SamplingParams(), prefill_chunk=prefill_chunk
-        )
+            self._new_id(seq_id), token_ids, len(token_ids), params or SamplingParams(),
+            prefill_chunk=checked_chunk(prefill_chunk),
+        )  # fmt: skip
         self.sequences[seq.seq_id] = seq
         self.scheduler.add(seq)
         return seq
@@ -218,8 +212,8 @@ class Engine:
         num_prompt_tokens = min(seq.num_prompt_tokens, length)
         forced = {index: token_id for index, token_id in seq.forced.items() if index < length - num_prompt_tokens}
         if force is not None:
-            forced[length - num_prompt_tokens] = self._checked_id(force)
-            token_ids.append(self._checked_id(force))
+            forced[length - num_prompt_tokens] = checked_id(force, self.model_config.vocab_size)
+            token_ids.append(checked_id(force, self.model_config.vocab_size))
         computed = min(seq.num_computed_tokens, length, len(token_ids) - 1)
         branch = Sequence(
             seq_id=self._new_id(seq_id),
@@ -269,12 +263,8 @@ class Engine:
         """Bytes of the KV cache that hold computed positions: of a sequence, or of all, shared positions once."""
         if seq is not None:
             return seq.num_computed_tokens * self.kv_cache.position_bytes
-        size = self.config.block_size
-        filled: dict[int, int] = {}
-        for each in self.sequences.values():
-            for i, block in enumerate(each.block_table):
-                filled[block] = max(filled.get(block, 0), min(size, each.num_computed_tokens - i * size))
-        return sum(filled.values()) * self.kv_cache.position_bytes
+        positions = used_positions(self.sequences.values(), self.config.block_size)
+        return positions * self.kv_cache.position_bytes
 
     def allocated_bytes(self, seq: Sequence | None = None) -> int:
         """Bytes of the blocks held by a sequence, or of all used blocks."""
@@ -287,16 +277,7 @@ class Engine:
 
     def check(self) -> None:
         """Raise AssertionError if the books do not balance: blocks, reference counts, tables, queues."""
-        self.pool.check(seq.block_table for seq in self.sequences.values())
-        queued = [*self.scheduler.running, *self.scheduler.waiting]
-        unfinished = [seq for seq in self.sequences.values() if not seq.finished]
-        assert len(queued) == len(set(queued)) == len(unfinished)
-        assert set(queued) == set(unfinished)
-        parked = self.parked_sequences()
-        for seq in self.sequences.values():
-            covering = -(-seq.num_computed_tokens // self.config.block_size)
-            assert len(seq.block_table) == covering or (seq in parked and len(seq.block_table) > covering)
-            assert seq.num_computed_tokens <= seq.num_tokens
+        check_books(self.sequences.values(), self.scheduler, self.parked_sequences())
 
     @property
     def kv_itemsize(self) -> int:
@@ -310,25 +291,9 @@ class Engine:
         seq.block_table = []
         seq.num_computed_tokens = 0
 
-    def _context_length(self) -> int:
-        most = self.model_config.context_length
-        wanted = self.config.context_length or most
-        if wanted > most:
-            raise BadInputError(f"The model's context holds {most:,} tokens: context_length cannot be {wanted:,}.")
-        return wanted
-
     def _new_id(self, seq_id: str | None) -> str:
         if seq_id is None:
             return next(name for n in self._numbers if (name := f"seq-{n}") not in self.sequences)
         if seq_id in self.sequences:
             raise BadInputError(f"There is a sequence {seq_id!r} already: choose another id, or release it first.")
         return seq_id
-
-    def _checked_id(self, token_id: int) -> int:
-        try:
-            checked = operator.index(token_id)
-        except TypeError:
-            raise BadInputError(f"A token id is a whole number, not {token_id!r}.") from None
-        if not 0 <= checked < self.model_config.vocab_size:
-            raise BadInputError(f"Token id {checked} is not in the vocabulary of {self.model_config.vocab_size:,} tokens.")
-        return checked

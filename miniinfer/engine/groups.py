@@ -39,9 +39,10 @@ class AttnGroup:
     def split_queries(self, q: Tensor, num_kv_heads: int) -> Tensor:
         """q [T, H, D] of the step -> the rows of this group as [K * S, G * Tq, D], ready for one batched product."""
         stop = self.first_row + self.num_seqs * self.num_rows
-        head_dim = q.shape[-1]
-        rows = q[self.first_row : stop].view(self.num_seqs, self.num_rows, num_kv_heads, -1, head_dim)  # [S, Tq, K, G, D]
-        return rows.permute(2, 0, 3, 1, 4).reshape(num_kv_heads * self.num_seqs, -1, head_dim)  # [K * S, G * Tq, D]
+        rows = q[self.first_row : stop]  # [S * Tq, H, D]
+        rows = rows.view(self.num_seqs, self.num_rows, num_kv_heads, -1, q.shape[-1])  # [S, Tq, K, G, D]
+        by_head = rows.permute(2, 0, 3, 1, 4)  # [K, S, G, Tq, D]
+        return by_head.reshape(num_kv_heads * self.num_seqs, -1, q.shape[-1])  # [K * S, G * Tq, D]
 
     def split_heads(self, x: Tensor, num_kv_heads: int) -> Tensor:
         """[K * S, G * Tq, X] -> [K, S, G, Tq, X]."""
@@ -61,7 +62,8 @@ def make_group(scheduled: SequenceOf[Scheduled], first_seq: int, num_seqs: int, 
     hidden = None
     if num_rows > 1 or len(set(context_lens)) > 1:
         lengths = torch.tensor(context_lens, device=device)
-        visible = lengths[:, None] - num_rows + 1 + torch.arange(num_rows, device=device)  # [S, Tq] keys that a row sees
+        later_rows = torch.arange(num_rows - 1, -1, -1, device=device)  # [Tq] rows of the sequence after each one
+        visible = lengths[:, None] - later_rows  # [S, Tq] keys that each row sees
         hidden = torch.arange(max(context_lens), device=device) >= visible[:, None, :, None]  # [S, 1, Tq, C]
     first_row = sum(entry.num_tokens for entry in scheduled[:first_seq])
     return AttnGroup(first_seq, num_seqs, first_row, num_rows, context_lens, hidden)

@@ -1,0 +1,32 @@
+"""What the sequences of an engine hold, and whether its books balance. Plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from collections.abc import Set as AbstractSet
+
+from miniinfer.engine.scheduler import Scheduler
+from miniinfer.engine.sequence import Sequence
+
+
+def used_positions(sequences: Collection[Sequence], block_size: int) -> int:
+    """Positions of the cache that hold something computed; one that several sequences share counts once."""
+    filled: dict[int, int] = {}
+    for seq in sequences:
+        for i, block in enumerate(seq.block_table):
+            filled[block] = max(filled.get(block, 0), min(block_size, seq.num_computed_tokens - i * block_size))
+    return sum(filled.values())
+
+
+def check_books(sequences: Collection[Sequence], scheduler: Scheduler, parked: AbstractSet[Sequence]) -> None:
+    """Raise AssertionError unless reference counts equal table entries, tables cover what is computed (`parked` ones
+    more), and every unfinished sequence stands in exactly one queue."""
+    scheduler.pool.check(seq.block_table for seq in sequences)
+    queued = [*scheduler.running, *scheduler.waiting]
+    assert len(queued) == len(set(queued)), "a sequence is queued twice"
+    assert set(queued) == {seq for seq in sequences if not seq.finished}, "queues and unfinished sequences differ"
+    for seq in sequences:
+        assert seq.num_computed_tokens <= seq.num_tokens
+        covering = -(-seq.num_computed_tokens // scheduler.config.block_size)
+        assert len(seq.block_table) >= covering, f"{seq.seq_id}: a computed position has no block"
+        assert len(seq.block_table) == covering or seq in parked, f"{seq.seq_id}: a block without a position"
