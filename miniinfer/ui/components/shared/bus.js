@@ -1,0 +1,220 @@
+// One object on window that both components share: history, cursor, selection, hover. It outlives a change of page.
+
+import { Asks } from "./asks.js";
+import { Player } from "./player.js";
+import { loadPrefs, savePrefs } from "./prefs.js";
+import { Store } from "./store.js";
+
+/** The bus of this page; made by whichever component loads first. */
+export const getBus = () => (window.__miniinfer ??= new Bus());
+
+class Bus {
+  store = new Store();
+  prefs = loadPrefs();
+  driver = null; // the workspace: {ask(body)}; it is asked first
+  spare = null; // the transport: {ask(body), waits} for pages without a workspace
+  needs = null; // set by the workspace: () => what the panels lack
+  cursor = 0;
+  target = null; // a step the user asked for that does not exist yet
+  moves = 0; // counts cursor moves, to tell whether an answer is older than the user's last action
+  selection = null; // position looked at, or null: follow the step
+  hover = null; // {pos, ...}: lit everywhere, see tooltip.js
+  head = null; // [layer, head]
+  notice = null; // one sentence for the status line
+  #listeners = new Set();
+  #dirty = new Set();
+  #frame = 0;
+
+  constructor() {
+    this.asks = new Asks(this);
+    this.player = new Player(this);
+  }
+
+  /** fn(dirty: Set of keys) runs once a frame in which something changed. Returns the way to stop it. */
+  on(fn) {
+    this.#listeners.add(fn);
+    return () => this.#listeners.delete(fn);
+  }
+
+  changed(...keys) {
+    for (const key of keys) this.#dirty.add(key);
+    this.#frame ||= requestAnimationFrame(() => this.#paint());
+  }
+
+  #paint() {
+    this.#frame = 0;
+    const dirty = this.#dirty;
+    this.#dirty = new Set();
+    for (const fn of this.#listeners) fn(dirty);
+    this.player.painted();
+  }
+
+  get history() {
+    return this.store.history;
+  }
+
+  get channel() {
+    return this.driver ?? (this.spare && !this.spare.waits ? this.spare : null);
+  }
+
+  /** What the transport needs to know of the run, from the history or, on other pages, from the transport's own data. */
+  get run() {
+    const { history, frame } = this.store;
+    if (this.driver && history) return fromHistory(history);
+    return frame?.run ? frame : history ? fromHistory(history) : null;
+  }
+
+  get last() {
+    return this.run?.last ?? 0;
+  }
+
+  /** Why no further step can be made, or null. */
+  get blocked() {
+    const run = this.run;
+    if (!run) return "There is no run yet.";
+    if (run.finished) return ENDS[run.finished] ?? "This run has ended.";
+    const kind = run.kind ?? this.store.runs.find((other) => other.id === run.run)?.kind;
+    if (kind === "recorded") return "This is a recorded run: it ends here. Start a new run in the side panel.";
+    return null;
+  }
+
+  /** A message from Python for the workspace: {header, blob} of protocol.js. */
+  receive(message) {
+    const { header } = message;
+    const asked = this.asks.inflight?.body;
+    const before = this.history?.last ?? 0;
+    const isNew = this.store.merge(message, this.cursor);
+    if (isNew) this.#switched(header);
+    else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
+    const answered = asked && !this.asks.waiting;
+    if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
+    this.changed("data");
+    this.asks.request();
+  }
+
+  /** The transport's own data; it leads only on pages without a workspace. */
+  receiveFrame(frame) {
+    const { store } = this;
+    store.frame = frame;
+    if (!this.driver || !store.model) store.model = frame.model ?? store.model;
+    if (!this.driver || !store.runs.length) store.runs = frame.runs ?? store.runs;
+    if (!this.driver && !frame.has_driver) {
+      const other = frame.run !== this.store.current && this.store.histories.has(frame.run);
+      if (other) this.store.current = frame.run;
+      if (this.asks.answered(frame.ask ?? this.asks.n)) this.#adopt(frame.cursor);
+      else if (this.moves === 0) this.#adopt(frame.cursor);
+    }
+    this.changed("data");
+    this.asks.request();
+  }
+
+  #switched(header) {
+    this.asks.reset(header.cursor);
+    this.target = this.selection = this.hover = this.notice = null;
+    const { num_layers, num_heads, default_head } = header.run;
+    if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
+    this.cursor = Math.min(header.cursor, this.known);
+    this.moves++;
+    this.changed("run", "cursor", "select", "head", "hover");
+  }
+
+  // The server answered without making the step: stop asking, and say so.
+  #stuck() {
+    this.target = null;
+    this.player.stop();
+    if (this.blocked) return;
+    const { model, error } = this.store;
+    this.say(error ?? (model && model.state !== "ready" ? model.text : "The engine made no further step."));
+    this.changed("target");
+  }
+
+  // Take the server's cursor: the answer to the last thing that was asked.
+  #adopt(cursor) {
+    if (this.target !== null && cursor >= this.target) this.target = null;
+    this.asks.told = cursor;
+    this.#move(Math.min(cursor, this.known));
+    this.changed("target");
+  }
+
+  /** Go to a step that exists. */
+  goto(step) {
+    const to = Math.max(0, Math.min(step, this.known));
+    if (this.target !== null) this.changed("target");
+    this.target = null;
+    this.#move(to);
+    this.asks.request();
+  }
+
+  /** One step on; beyond the last one the engine makes it. Ten quick presses ask for ten steps. */
+  forward() {
+    const from = Math.max(this.target ?? 0, this.cursor);
+    if (this.target === null && from < this.known) return this.goto(from + 1);
+    if (this.blocked) return this.say(this.blocked);
+    this.target = from + 1;
+    this.changed("target");
+    this.asks.request();
+  }
+
+  back() {
+    this.goto((this.target === null ? this.cursor : Math.min(this.cursor + 1, this.last)) - 1);
+  }
+
+  /** Last step that can be painted at once. */
+  get known() {
+    return this.driver ? this.history?.known ?? 0 : this.last;
+  }
+
+  #move(to) {
+    if (to === this.cursor) return;
+    this.cursor = to;
+    this.moves++;
+    this.notice = null;
+    this.select(null);
+    if (this.driver && this.history) this.history.seen = Math.max(this.history.seen, to);
+    this.changed("cursor");
+  }
+
+  select(position) {
+    if (this.selection === position) return;
+    this.selection = position;
+    this.changed("select");
+    this.asks.request();
+  }
+
+  setHead(layer, head) {
+    this.head = [layer, head];
+    this.changed("head");
+    this.asks.request();
+  }
+
+  setHover(hover) {
+    if (!hover && !this.hover) return;
+    this.hover = hover;
+    this.changed("hover");
+  }
+
+  setPref(name, value) {
+    this.prefs[name] = value;
+    savePrefs(this.prefs);
+    this.changed("prefs");
+    this.asks.request();
+  }
+
+  say(text) {
+    this.notice = text;
+    this.changed("notice");
+  }
+}
+
+const ENDS = {
+  stop: "The run has ended: the model chose a token that ends the text.",
+  length: "The run has ended: it reached its number of new tokens.",
+  context: "The run has ended: the model's context is full.",
+  abort: "The run was stopped.",
+};
+
+function fromHistory(history) {
+  const { info } = history;
+  return { run: info.id, name: info.name, kind: info.kind, last: Math.min(history.seen, history.known), prompt_len: info.prompt_len,
+    finished: history.seen >= history.last ? info.finished : null, max_new: info.max_new, meta: null, history };
+}

@@ -1,0 +1,61 @@
+// Small helpers to build elements. Text only ever enters as text nodes, so a token can never become markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** h("button", {class: "x", text: "Go", on: {click: f}, style: {"--w": "3px"}, "aria-label": "Go"}, ...children) */
+export function h(tag, props = {}, ...children) {
+  return fill(document.createElement(tag), props, children);
+}
+
+/** The same for SVG elements. */
+export function s(tag, props = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), props, children);
+}
+
+function fill(el, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "text") el.textContent = value;
+    else if (name === "on") for (const [type, fn] of Object.entries(value)) el.addEventListener(type, fn);
+    else if (name === "style") for (const [key, v] of Object.entries(value)) el.style.setProperty(key, v);
+    else el.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat()) if (child !== null && child !== undefined) el.append(child);
+  return el;
+}
+
+/** Write text only when it differs: no layout work and no live-region noise for an unchanged value. */
+export function setText(el, text) {
+  if (el.textContent !== text) el.textContent = text;
+}
+
+export function setAttr(el, name, value) {
+  if (value === null || value === false) {
+    if (el.hasAttribute(name)) el.removeAttribute(name);
+  } else if (el.getAttribute(name) !== String(value)) el.setAttribute(name, String(value));
+}
+
+export function show(el, visible) {
+  if (el.hidden === visible) el.hidden = !visible;
+}
+
+/** True when the reader asked for less motion. */
+export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+/** A two-state switch: button with aria-pressed. `value` is read by paint(). */
+export function toggle(label, title, onChange, testid) {
+  const el = h("button", { class: "switch", type: "button", title, "aria-pressed": "false", "data-testid": testid },
+    h("span", { class: "switch-knob", "aria-hidden": "true" }), h("span", { text: label }));
+  el.addEventListener("click", () => onChange(el.getAttribute("aria-pressed") !== "true"));
+  return el;
+}
+
+/** Exclusive choice: a group of buttons. options = [[value, label, title]...] */
+export function segmented(label, options, onChange, testid) {
+  const buttons = options.map(([value, text, title]) => h("button", {
+    type: "button", text, title, "data-value": value, "aria-pressed": "false", on: { click: () => onChange(value) },
+  }));
+  const el = h("div", { class: "segmented", role: "group", "aria-label": label, "data-testid": testid }, buttons);
+  el.choose = (value) => buttons.forEach((b) => setAttr(b, "aria-pressed", String(b.dataset.value === value)));
+  return el;
+}

@@ -1,0 +1,65 @@
+// Chrome takes its colours from Streamlit's theme; data has one accent per idea, the same in every panel.
+
+import { contrast, hexOf, luminance, mix, ramp } from "./scales.js";
+
+const ACCENTS = {
+  light: { blue: "#1a5fd0", violet: "#7b3fc9", amber: "#e3a008", amberText: "#8a5300", teal: "#0f857d", tealText: "#0b6b65",
+    red: "#b3261e", f1: "#8a5a00", f2: "#2563c9", f3: "#0b7a72", f4: "#a2376b", f5: "#5b5fc7" },
+  dark: { blue: "#6aa6ff", violet: "#bd95ff", amber: "#e8a62c", amberText: "#f0bd5e", teal: "#3cc4b9", tealText: "#5fd6cc",
+    red: "#ff8f87", f1: "#e6b45c", f2: "#7fb0ff", f3: "#4fd0c5", f4: "#f08fb8", f5: "#a9acff" },
+};
+
+const RAMPS = {
+  light: { attention: ["#8fbdf2", "#2f74d8", "#0c2f73"], kv: ["#d9f0ed", "#5fb8b0", "#0f7f78", "#053f3b"], prob: ["#fbe3ad", "#e39a0b", "#7a4300"] },
+  dark: { attention: ["#1d4b8f", "#4a8ff0", "#dcebff"], kv: ["#12312f", "#1d7f78", "#4cc9be", "#d6fff9"], prob: ["#4f3604", "#c98613", "#ffe6ad"] },
+};
+
+const cache = new Map();
+
+/** Read --st-* from the element, write --mi-* for the style sheet, return the palette for canvases. Same object while the theme stands. */
+export function readTheme(root) {
+  const css = getComputedStyle(root);
+  const pick = (name, fallback) => css.getPropertyValue(`--st-${name}`).trim() || fallback;
+  const bg = parse(pick("background-color", "#ffffff"));
+  const text = parse(pick("text-color", "#1f2328"));
+  const side = parse(pick("secondary-background-color", hexOf(mix(bg, text, 0.05))));
+  const fonts = [pick("font", "system-ui, sans-serif"), pick("code-font", "ui-monospace, monospace")];
+  const key = JSON.stringify([bg, text, side, fonts]);
+  if (!cache.has(key)) cache.set(key, build(key, bg, text, side, fonts));
+  const theme = cache.get(key);
+  if (root.dataset.theme !== key) {
+    root.dataset.theme = key;
+    root.classList.toggle("dark", theme.dark);
+    for (const [name, value] of Object.entries(theme.css)) root.style.setProperty(`--mi-${name}`, value);
+  }
+  return theme;
+}
+
+function build(key, bg, text, side, [font, mono]) {
+  const dark = luminance(bg) < 0.3;
+  const mode = dark ? "dark" : "light";
+  const colours = { bg: hexOf(bg), side: hexOf(side), text: hexOf(text), text2: hexOf(quiet(bg, side, text)), line: hexOf(mix(bg, text, 0.14)),
+    line2: hexOf(mix(bg, text, 0.28)), hover: hexOf(mix(bg, text, 0.07)), press: hexOf(mix(bg, text, 0.13)), ...ACCENTS[mode] };
+  const ramps = {};
+  for (const [name, stops] of Object.entries(RAMPS[mode])) ramps[name] = ramp(name === "kv" ? stops : [colours.bg, ...stops]);
+  return { key, dark, font, mono, ...colours, ramps, css: { ...colours, font, mono } };
+}
+
+// Secondary text: as quiet as 5:1 on both backgrounds allows.
+function quiet(bg, side, text) {
+  for (let t = 0.55; t < 1; t += 0.03) {
+    const colour = mix(bg, text, t);
+    if (contrast(colour, bg) >= 5 && contrast(colour, side) >= 5) return colour;
+  }
+  return text;
+}
+
+let probe;
+
+function parse(colour) {
+  probe ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  probe.fillStyle = "#000";
+  probe.fillStyle = colour;
+  probe.fillRect(0, 0, 1, 1);
+  return [...probe.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+}

@@ -1,0 +1,31 @@
+// The transport: in the frame of every page. Streamlit calls the default export again for new data and for a new theme.
+
+import { getBus } from "../shared/bus.js";
+import { listenKeys } from "../shared/keyboard.js";
+import { readTheme } from "../shared/theme.js";
+import { createBar } from "./bar.js";
+
+const mounts = new WeakMap();
+
+export default function transport({ data, parentElement, setTriggerValue }) {
+  const bus = getBus();
+  let mount = mounts.get(parentElement);
+  if (!mount) mounts.set(parentElement, (mount = build(bus, parentElement)));
+  readTheme(mount.bar.root);
+  bus.spare = { ask: (body) => setTriggerValue("ask", body), waits: Boolean(data?.has_driver) };
+  if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
+  mount.bar.paint();
+  return () => {
+    mount.stop();
+    mounts.delete(parentElement);
+    bus.spare = null;
+    if (!bus.driver) bus.asks.dropped();
+  };
+}
+
+function build(bus, parent) {
+  const bar = createBar(bus);
+  parent.append(bar.root);
+  const stops = [listenKeys(bus), bus.on((dirty) => bar.paint(dirty)), bar.stop];
+  return { bar, data: null, stop: () => (stops.forEach((stop) => stop()), bar.root.remove()) };
+}

@@ -1,0 +1,93 @@
+// The runs as a tree: a branch stands under the run it left. Choosing one opens it.
+
+import { h, setAttr, setText, show } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+import { icon } from "../shared/icons.js";
+
+export function createRunMenu(bus) {
+  const name = h("span", { class: "run-name" });
+  const badge = h("span", { class: "badge", text: "recorded", title: "Made by the real model in an earlier run and read from a file.", "data-testid": "transport-recorded" });
+  const button = h("button", { class: "run", type: "button", "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "transport-runs" },
+    name, badge, icon("down"));
+  const list = h("div", { class: "run-list", popover: "auto", role: "menu", "aria-label": "Runs", "data-testid": "transport-run-list" });
+  const root = h("div", { class: "run-menu" }, button, list);
+  let painted = "";
+
+  button.addEventListener("click", () => list.togglePopover());
+  list.addEventListener("toggle", (event) => {
+    const open = event.newState === "open";
+    setAttr(button, "aria-expanded", String(open));
+    if (!open) return;
+    place();
+    (list.querySelector("[aria-checked='true']") ?? list.querySelector("button"))?.focus();
+  });
+  list.addEventListener("keydown", (event) => {
+    const items = [...list.querySelectorAll("button")];
+    const here = items.indexOf(list.getRootNode().activeElement);
+    const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    items[(to + items.length) % items.length]?.focus();
+  });
+  window.addEventListener("resize", close);
+
+  function close() {
+    if (list.matches(":popover-open")) list.hidePopover();
+  }
+
+  function place() {
+    const box = button.getBoundingClientRect();
+    list.style.top = `${box.bottom + 4}px`;
+    list.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - list.offsetWidth - 8))}px`;
+    list.style.maxHeight = `${window.innerHeight - box.bottom - 16}px`;
+  }
+
+  function paint(run) {
+    const { runs } = bus.store;
+    const kind = run?.kind ?? runs.find((other) => other.id === run?.run)?.kind;
+    setText(name, run?.name ?? "No run yet");
+    setAttr(button, "title", run ? `Runs: ${run.name}` : "Runs");
+    show(badge, kind === "recorded");
+    const key = JSON.stringify([runs, run?.run]);
+    if (key === painted) return;
+    painted = key;
+    list.replaceChildren(...tree(runs).map(([item, depth]) => entry(item, depth, item.id === run?.run)));
+    if (!runs.length) list.append(h("div", { class: "empty quiet", text: "Runs will be listed here. Write a prompt in the side panel to start one." }));
+  }
+
+  function entry(item, depth, current) {
+    const facts = [format.plural(item.last, "step"), item.kind === "recorded" ? "recorded" : null, item.finished ? "ended" : null,
+      item.parent !== null && item.fork_step !== null ? `from step ${item.fork_step}` : null].filter(Boolean).join(" · ");
+    const el = h("button", { type: "button", role: "menuitemradio", "aria-checked": String(current), class: depth ? "item fork-item" : "item",
+      style: { "--depth": Math.min(depth, 6) }, "data-testid": "transport-run", "data-run": item.id },
+    depth ? icon("branch") : null, h("span", { class: "item-name", text: item.name, title: item.name }), h("span", { class: "small quiet num", text: facts }));
+    el.addEventListener("click", () => {
+      list.hidePopover();
+      if (current) return;
+      bus.player.stop();
+      bus.asks.open(item.id);
+    });
+    return el;
+  }
+
+  return { root, paint, stop: () => window.removeEventListener("resize", close) };
+}
+
+/** [[run, depth]...] in the order of the list, each branch after its parent. */
+function tree(runs) {
+  const ids = new Set(runs.map((run) => run.id));
+  const below = new Map();
+  for (const run of runs) {
+    const parent = ids.has(run.parent) && run.parent !== run.id ? run.parent : null;
+    below.set(parent, [...(below.get(parent) ?? []), run]);
+  }
+  const out = [];
+  const walk = (parent, depth) => {
+    for (const run of below.get(parent) ?? []) {
+      out.push([run, depth]);
+      walk(run.id, depth + 1);
+    }
+  };
+  walk(null, 0);
+  return out;
+}

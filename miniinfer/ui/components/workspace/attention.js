@@ -1,0 +1,95 @@
+// Attention: all heads at a glance, one head large, and one sentence that says what the row reads.
+
+import { h, segmented, setAttr, setText, show, toggle } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+import { sourceMark } from "../shared/provenance.js";
+import { quoted, tokenText } from "../shared/tokens.js";
+import { createBigHead } from "./bighead.js";
+import { createHeadMap } from "./headmap.js";
+import { attentionLegend } from "./legend.js";
+import { createPanel } from "./panel.js";
+import { NEAR } from "./window.js";
+
+export function createAttention(bus) {
+  const mark = sourceMark("Attention, kept with 8 bits on a square-root scale");
+  const map = segmented("All heads show", [["rows", "newest row", "Each cell: what the row looked at reads, first token at the left"],
+    ["patterns", "pattern", "Each cell: the whole triangle, pooled by its largest value"]], (value) => bus.setPref("map", value), "attention-map-mode");
+  const range = segmented("Large head shows", [["all", "all", "All positions"], ["near", `last ${NEAR}`, `A window of ${NEAR} positions around the row looked at`]],
+    (value) => bus.setPref("window", value), "attention-window");
+  const hideFirst = toggle("hide first token", "Many heads park attention they do not need on the first token. Hiding its column shows the rest; the colours keep their scale.",
+    (on) => bus.setPref("hideFirst", on), "attention-hide-first");
+  const layer = picker("layer", "attention-layer", (value) => bus.setHead(value, bus.head[1]));
+  const head = picker("head", "attention-head", (value) => bus.setHead(bus.head[0], value));
+  const kvHead = h("span", { class: "quiet", title: "Query heads share key/value heads (grouped-query attention): this one reads the cache of" });
+  const panel = createPanel({ id: "attention", name: "Attention", question: "Which earlier tokens does this one read?", controls: [range, hideFirst] });
+  const legend = attentionLegend();
+  const reads = h("p", { class: "reads", "data-testid": "attention-reads" });
+  const heads = createHeadMap(bus);
+  const big = createBigHead(bus);
+  panel.body.append(
+    h("div", { class: "side" }, h("div", { class: "bar small" }, h("span", { class: "quiet", text: "all heads:" }), map), heads.root),
+    h("div", { class: "main" }, h("div", { class: "bar" }, layer.root, head.root, kvHead, h("span", { class: "gap" }), mark, legend.root), reads, big.root),
+  );
+
+  function paint(view, theme, dirty) {
+    map.choose(bus.prefs.map);
+    range.choose(bus.prefs.window);
+    setAttr(hideFirst, "aria-pressed", String(bus.prefs.hideFirst));
+    show(range, Boolean(view && view.ctx > NEAR));
+    legend.paint(theme);
+    mark.set(view?.history.source.attention);
+    if (view && bus.head) {
+      const group = view.info.num_heads / view.info.num_kv_heads;
+      layer.paint(view.info.num_layers, bus.head[0]);
+      head.paint(view.info.num_heads, bus.head[1]);
+      setText(kvHead, `(KV head ${Math.floor(bus.head[1] / group)} of ${view.info.num_kv_heads})`);
+    }
+    sentence(view);
+    heads.paint(view, theme, dirty);
+    big.paint(view, theme, dirty);
+  }
+
+  let said = "";
+  function sentence(view) {
+    const row = view && view.q >= 0 && bus.head ? view.history.row(...bus.head, view.q) : null;
+    const key = row ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}` : `- ${view?.cursor} ${view?.q}`;
+    if (key === said) return;
+    said = key;
+    if (!row) {
+      const words = !view ? "" : view.cursor === 0 ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps."
+        : `Fetching the attention of step ${view.cursor} …`;
+      return void setText(reads, words);
+    }
+    const best = [...row.keys()].filter((k) => !(bus.prefs.hideFirst && k === 0)).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((k) => row[k] > 8);
+    const { tokens } = view.history;
+    reads.replaceChildren(tokenText(tokens[view.q], view.selected === null ? "now" : "picked"), " ", h("span", { class: "quiet", text: `at position ${view.q} reads ` }),
+      ...best.flatMap((k, i) => [i ? h("span", { class: "quiet", text: ", " }) : null, tokenText(tokens[k]), ` ${attention(row[k])}`]),
+      best.length ? "" : h("span", { class: "quiet", text: "nothing else" }));
+  }
+
+  return { root: panel.root, panel, paint, hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme)), stop: () => (heads.stop(), big.stop()) };
+}
+
+/** u8 on the square-root scale -> "43 %", "1.2 %", as exact as 8 bits are. */
+export function attention(value) {
+  const p = (value / 255) ** 2;
+  return p >= 0.1 || value === 0 ? `${Math.round(100 * p)} %` : p >= 0.001 ? `${(100 * p).toFixed(1)} %` : "< 0.1 %";
+}
+
+/** What the tooltip says of one cell. */
+export function cellLines({ history }, layer, head, q, k, value) {
+  return [["layer, head", `${layer}, ${head}`], ["query → key", `${quoted(history.tokens[q], 12)} ${format.count(q)} → ${format.count(k)}`],
+    ["attention", value === null ? "not fetched" : attention(value)]];
+}
+
+function picker(name, testid, onPick) {
+  const select = h("select", { "aria-label": name, "data-testid": testid });
+  select.addEventListener("change", () => onPick(Number(select.value)));
+  return {
+    root: h("label", {}, `${name} `, select),
+    paint(count, value) {
+      if (select.options.length !== count) select.replaceChildren(...Array.from({ length: count }, (_, i) => h("option", { value: i, text: i })));
+      if (select.value !== String(value)) select.value = String(value);
+    },
+  };
+}

@@ -1,0 +1,174 @@
+// One head, queries down, keys across, first token at the top left. Pooled by the largest value where cells are smaller than a pixel.
+
+import { short, visible } from "../shared/tokens.js";
+import { cellLines } from "./attention.js";
+import { createCanvas, createImage, hatch, pointIn } from "./canvas.js";
+import { capacity, headWindow } from "./window.js";
+
+const MIN_LABEL = 12; // px between two token labels
+
+export function createBigHead(bus) {
+  const canvas = createCanvas({ label: "", testid: "attention-head-map", className: "big" });
+  const image = createImage();
+  let last = { view: null, theme: null };
+  let g = null;
+
+  canvas.onResize = () => last.view && (paint(last.view, last.theme), hover(last.view, last.theme));
+  canvas.root.addEventListener("pointermove", (event) => {
+    const { view } = last;
+    const at = view && cellAt(event);
+    if (!at) return bus.setHover(null);
+    const { q, k } = at;
+    const value = k > q ? 0 : view.history.row(...bus.head, q)?.[k] ?? null;
+    const lines = k > q ? [["query → key", `${q} → ${k}`], ["masked", "a token cannot read a later one"]] : cellLines(view, ...bus.head, q, k, value);
+    bus.setHover({ src: "big", key: `big:${q}.${k}`, pos: k, q, x: event.clientX, y: event.clientY, lines });
+  });
+  canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
+  canvas.root.addEventListener("click", (event) => {
+    const at = cellAt(event);
+    if (at) bus.select(bus.selection === at.q || (at.q === last.view.ctx - 1 && bus.selection === null) ? null : at.q);
+  });
+
+  function cellAt(event) {
+    if (!g || !last.view) return null;
+    const [x, y] = pointIn(event, canvas.root);
+    const q = g.from + Math.floor((y - g.y) / g.cell);
+    const k = g.from + Math.floor((x - g.x) / g.cell);
+    return q < g.from || k < g.from || q >= g.to || k >= g.to || x < g.x || y < g.y ? null : { q, k };
+  }
+
+  function measure(view) {
+    const [from, to] = headWindow(view, bus.prefs.window);
+    const size = capacity(Math.max(1, to - from));
+    const longest = Math.min(90, Math.max(40, canvas.width * 0.16));
+    const roomy = Math.min(canvas.width - longest, canvas.height - longest) / size;
+    const text = roomy >= MIN_LABEL / 6; // otherwise positions only
+    const [x, y] = text ? [longest, Math.min(longest, 78)] : [38, 20];
+    const side = Math.max(40, Math.min(canvas.width - x - 2, canvas.height - y - 2));
+    const cell = side / size >= 3 ? Math.floor(side / size) : side / size;
+    return { from, to, size, x, y, cell, text, labelWidth: x - 8, labelHeight: y - 6 };
+  }
+
+  function paint(view, theme) {
+    last = { view, theme };
+    const context = canvas.start("base");
+    if (!context || !view || !bus.head) return;
+    g = measure(view);
+    const side = g.cell * g.size;
+    context.fillStyle = theme.side;
+    context.fillRect(g.x, g.y, side, side);
+    if (view.ctx > 0) {
+      pixels(context, view, theme);
+      frame(context, view, theme);
+    }
+    labels(context, view, theme);
+    const [layer, head] = bus.head;
+    canvas.root.setAttribute("aria-label", `Attention of layer ${layer}, head ${head}: ${g.to - g.from} queries by keys. The sentence above names the largest.`);
+    hover(view, theme);
+  }
+
+  function pixels(context, { history, ctx }, theme) {
+    const n = g.to - g.from;
+    const size = Math.min(n, Math.max(1, Math.floor(g.cell * n * canvas.dpr)));
+    const most = new Uint8Array(size * size);
+    const unknown = [];
+    const skip = bus.prefs.hideFirst ? 1 : 0;
+    for (let i = 0; i < n; i++) {
+      const row = history.row(...bus.head, g.from + i);
+      if (!row) {
+        unknown.push(i);
+        continue;
+      }
+      const line = Math.floor((i * size) / n) * size;
+      for (let k = Math.max(g.from, skip), to = g.from + i; k <= to; k++) {
+        const at = line + (n === size ? k - g.from : Math.floor(((k - g.from) * size) / n));
+        if (row[k] > most[at]) most[at] = row[k];
+      }
+    }
+    const out = image.pixels(size, size);
+    const table = theme.ramps.attention.rgba;
+    for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) out[y * size + x] = x <= y ? table[most[y * size + x]] : 0;
+    image.draw(context, g.x, g.y, g.cell * n, g.cell * n);
+    for (const i of unknown) hatch(context, g.x, g.y + i * g.cell, (i + 1) * g.cell, Math.max(1, g.cell), theme.line2, 6);
+    if (skip && g.from === 0) hatch(context, g.x, g.y, g.cell, ctx * g.cell, theme.line2, 6);
+  }
+
+  // Grid lines where cells are large, the rows of this step, the row looked at.
+  function frame(context, view, theme) {
+    const n = g.to - g.from;
+    if (g.cell >= 9) {
+      context.fillStyle = theme.bg;
+      for (let i = 1; i < n; i++) {
+        context.fillRect(g.x, g.y + i * g.cell - 0.5, (i + 1) * g.cell, 1);
+        context.fillRect(g.x + i * g.cell - 0.5, g.y + (i - 1) * g.cell, 1, (n - i + 1) * g.cell);
+      }
+    }
+    context.fillStyle = theme.blue;
+    const top = Math.max(view.first, g.from) - g.from;
+    const rows = view.ctx - g.from - top;
+    if (rows > 0 && view.ctx <= g.to) context.fillRect(g.x - 4, g.y + top * g.cell, 2, rows * g.cell);
+    ring(context, view.q, view.selected === null ? theme.blue : theme.text, theme);
+  }
+
+  function ring(context, q, colour, theme) {
+    if (q < g.from || q >= g.to) return;
+    const box = [g.x - 1, g.y + (q - g.from) * g.cell - 1, (q - g.from + 1) * g.cell + 1, Math.max(g.cell, 2) + 1];
+    context.lineWidth = 4;
+    context.strokeStyle = theme.bg;
+    context.strokeRect(...box);
+    context.lineWidth = 2;
+    context.strokeStyle = colour;
+    context.strokeRect(...box);
+  }
+
+  function labels(context, view, theme) {
+    const n = Math.max(g.to, g.from + Math.min(view.shown, g.size)) - g.from;
+    const step = Math.max(1, Math.ceil(MIN_LABEL / g.cell));
+    context.textBaseline = "middle";
+    const every = g.text ? step : niceStep(g.size * 26 / (g.cell * g.size));
+    context.font = g.text ? `11px ${theme.mono}, monospace` : `11px ${theme.font}, sans-serif`;
+    for (let i = 0; i < n; i++) {
+      const pos = g.from + i;
+      const now = pos === view.q;
+      if (!now && (g.text ? i % every || Math.abs(pos - view.q) * g.cell < MIN_LABEL : pos % every || Math.abs(pos - view.q) * g.cell < 26)) continue;
+      if (g.text && pos >= view.history.tokens.length) break;
+      const words = g.text ? visible(view.history.tokens[pos][1]) : String(pos);
+      context.fillStyle = now ? (view.selected === null ? theme.blue : theme.text) : pos < view.ctx ? theme.text2 : theme.line2;
+      label(context, words, g.x - 7, g.y + (i + 0.5) * g.cell, g.labelWidth, 0);
+      context.fillStyle = now ? context.fillStyle : pos < view.ctx ? theme.text2 : theme.line2;
+      if (g.text) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 6, g.labelHeight, -Math.PI / 2);
+      else if (pos + 26 / g.cell < n + g.from || now) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 8, 60, null);
+    }
+  }
+
+  function hover(view, theme) {
+    const context = canvas.start("over");
+    const at = bus.hover;
+    if (!context || !view || !g || !at || view.ctx === 0) return;
+    const thick = Math.max(g.cell, 2);
+    context.lineWidth = 1;
+    context.strokeStyle = theme.text;
+    if (at.pos != null && at.pos >= g.from && at.pos < g.to) {
+      const i = at.pos - g.from;
+      context.strokeRect(g.x + i * g.cell + 0.5, g.y + (at.src === "big" ? 0 : i * g.cell) + 0.5, thick - 1, (g.to - g.from - (at.src === "big" ? 0 : i)) * g.cell - 1);
+      if (at.src !== "big" && at.src !== "map") context.strokeRect(g.x + 0.5, g.y + i * g.cell + 0.5, (i + 1) * g.cell - 1, thick - 1);
+    }
+    if (at.q != null && at.q >= g.from && at.q < g.to) context.strokeRect(g.x + 0.5, g.y + (at.q - g.from) * g.cell + 0.5, (at.q - g.from + 1) * g.cell - 1, thick - 1);
+  }
+
+  return { root: canvas.root, paint, hover, stop: canvas.stop };
+}
+
+const niceStep = (least) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((s) => s >= least) ?? 2000;
+
+// angle null: centred; 0: right-aligned; otherwise turned and starting at the point.
+function label(context, text, x, y, room, angle) {
+  let words = text;
+  for (let max = Math.min(24, [...text].length); max > 1 && context.measureText(words).width > room; max--) words = short(text, max - 1);
+  context.save();
+  context.translate(x, y);
+  if (angle) context.rotate(angle);
+  context.textAlign = angle === null ? "center" : angle ? "left" : "right";
+  context.fillText(words, 0, 0);
+  context.restore();
+}

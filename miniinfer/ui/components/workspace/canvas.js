@@ -1,0 +1,82 @@
+// Two canvases on top of each other: one for data, one for what follows the pointer. Drawn in CSS pixels.
+
+import { h } from "../shared/dom.js";
+
+/** {root, base, over, width, height, dpr, onResize, start(layer), stop}; onResize is called when the size changed. */
+export function createCanvas({ label, testid, className = "" }) {
+  const base = h("canvas", { "aria-hidden": "true" });
+  const over = h("canvas", { "aria-hidden": "true" });
+  const root = h("div", { class: `canvas ${className}`, role: "img", "aria-label": label, "data-testid": testid }, base, over);
+  const self = { root, width: 0, height: 0, dpr: 1, onResize: null, contexts: { base: base.getContext("2d"), over: over.getContext("2d") } };
+
+  const fit = () => {
+    const { clientWidth, clientHeight } = root;
+    const dpr = Math.min(3, window.devicePixelRatio || 1);
+    if (clientWidth === self.width && clientHeight === self.height && dpr === self.dpr) return;
+    Object.assign(self, { width: clientWidth, height: clientHeight, dpr });
+    for (const canvas of [base, over]) {
+      canvas.width = Math.max(1, Math.round(clientWidth * dpr));
+      canvas.height = Math.max(1, Math.round(clientHeight * dpr));
+    }
+    self.onResize?.();
+  };
+  const observer = new ResizeObserver(fit);
+  observer.observe(root);
+
+  /** A cleared context in CSS pixels, or null while there is no room to draw. */
+  self.start = (layer) => {
+    const context = self.contexts[layer];
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, context.canvas.width, context.canvas.height);
+    context.setTransform(self.dpr, 0, 0, self.dpr, 0, 0);
+    return self.width > 8 && self.height > 8 ? context : null;
+  };
+  self.stop = () => observer.disconnect();
+  return self;
+}
+
+/** An off-screen image of w x h pixels: {pixels: Uint32Array, draw(context, x, y, width, height)}. Kept and reused by its owner. */
+export function createImage() {
+  const canvas = document.createElement("canvas");
+  const context = canvas.getContext("2d");
+  let image = null;
+  return {
+    pixels(w, h) {
+      if (!image || image.width !== w || image.height !== h) {
+        canvas.width = w;
+        canvas.height = h;
+        image = context.createImageData(w, h);
+      }
+      return new Uint32Array(image.data.buffer);
+    },
+    draw(target, x, y, width, height) {
+      context.putImageData(image, 0, 0);
+      target.imageSmoothingEnabled = false;
+      target.drawImage(canvas, x, y, width, height);
+    },
+  };
+}
+
+/** Diagonal hatching inside a rectangle: allocated but empty, or not known. */
+export function hatch(context, x, y, w, h, colour, gap = 5) {
+  if (w <= 0 || h <= 0) return;
+  context.save();
+  context.beginPath();
+  context.rect(x, y, w, h);
+  context.clip();
+  context.strokeStyle = colour;
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let d = -h; d < w; d += gap) {
+    context.moveTo(x + d, y + h);
+    context.lineTo(x + d + h, y);
+  }
+  context.stroke();
+  context.restore();
+}
+
+/** Pointer position in CSS pixels of the element. */
+export function pointIn(event, el) {
+  const box = el.getBoundingClientRect();
+  return [event.clientX - box.left, event.clientY - box.top];
+}

@@ -1,0 +1,64 @@
+// The draw itself: all probabilities end to end, and the coin that falls on one of them.
+
+import { h, setText, show } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+import { quoted } from "../shared/tokens.js";
+
+export function createCumulative(bus) {
+  const track = h("div", { class: "cumulative", role: "img", "data-testid": "next-cumulative" });
+  const pin = h("div", { class: "coin", "data-testid": "next-coin" });
+  const words = h("p", { class: "coin-words small", "data-testid": "next-coin-words" });
+  const root = h("div", { class: "draw" }, h("div", { class: "cumulative-box" }, track, pin), words);
+  const parts = [];
+  let now = null;
+
+  track.addEventListener("pointermove", (event) => {
+    const i = parts.indexOf(event.target);
+    if (i < 0 || !now) return bus.setHover(null);
+    const { next, view } = now;
+    const [lo, hi] = interval(next, i);
+    const lines = [["share of the bar", format.percent(next.used[i])], ["from, to", `${format.coin(lo)}, ${format.coin(hi)}`]];
+    bus.setHover({ src: "cumulative", key: `cum:${view.q}.${i}`, pos: next.ids[i] === next.token ? view.q + 1 : null, token: next.toks[i], candidate: i, lines, x: event.clientX, y: event.clientY });
+  });
+  track.addEventListener("pointerleave", () => bus.setHover(null));
+
+  function paint(next, view) {
+    now = { next, view };
+    while (parts.length < next.ids.length) parts.push(track.appendChild(h("i", { class: "part" })));
+    parts.forEach((part, i) => {
+      const share = next.used[i] ?? 0;
+      show(part, share > 0);
+      part.style.flexGrow = String(share);
+      part.classList.toggle("drawn", next.ids[i] === next.token);
+      part.classList.toggle("forced", next.forced && next.ids[i] === next.token);
+    });
+    track.style.paddingRight = `${100 * Math.max(0, next.rest.used)}%`;
+    show(pin, next.coin !== null);
+    pin.classList.toggle("unused", next.greedy || next.forced);
+    if (next.coin !== null) pin.style.left = `${100 * next.coin}%`;
+    setText(words, sentence(next));
+    track.setAttribute("aria-label", sentence(next));
+  }
+
+  function hover(at) {
+    const i = at?.src === "cumulative" || at?.src === "next" ? at.candidate : -1;
+    parts.forEach((part, n) => part.classList.toggle("lit", n === i));
+  }
+
+  return { root, paint, hover };
+}
+
+function interval(next, i) {
+  let lo = 0;
+  for (let k = 0; k < i; k++) lo += next.used[k];
+  return [lo, lo + next.used[i]];
+}
+
+function sentence(next) {
+  if (next.token === null) return "No draw here: this token stands in the prompt.";
+  const name = quoted(next.toks[next.ids.indexOf(next.token)] ?? [next.token, "?", "", 0], 14);
+  const coin = next.coin === null ? "" : format.coin(next.coin);
+  if (next.forced) return `${name} was forced; the coin ${coin} was not used.`;
+  if (next.greedy) return `Greedy: the best token ${name} is taken; the coin ${coin} is not used.`;
+  return `The coin ${coin} falls on ${name}, which holds ${format.coin(next.lo)} to ${format.coin(next.hi)}.`;
+}

@@ -1,0 +1,57 @@
+// What the panels lack for what they show now. Derived from the state each time, so a lost answer is simply asked for again.
+
+import { look } from "./look.js";
+import { headWindow } from "./window.js";
+
+const PATTERN_ASK = 1e6; // bytes of rows per ask while filling the patterns of all heads
+const PATTERN_ALL = 12e6; // and in all; older rows stay unknown and are drawn so
+
+/** [{key, kind, value}...]; kind gap | detail | head | row | probs. */
+export function panelNeeds(bus) {
+  const view = look(bus);
+  if (!view) return [];
+  const { history, cursor, q, ctx } = view;
+  const out = [];
+  if (history.gap) out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
+  const to = bus.player.playing ? Math.min(cursor + bus.player.buffer, history.known) : cursor;
+  for (let step = Math.max(1, cursor); step <= to; step++) if (!complete(history, step)) out.push(detail(step));
+  const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
+  if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
+  if (ctx > 0 && bus.head) out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));
+  if (bus.prefs.colour && history.probs.length < view.shown) {
+    out.push({ key: `probs:${history.probs.length}:${view.shown}`, kind: "probs", value: history.probs.length });
+  }
+  if (bus.prefs.map === "patterns" && !bus.player.playing) out.push(...patternNeeds(view));
+  return out;
+}
+
+const detail = (step) => ({ key: `detail:${step}`, kind: "detail", value: step });
+
+const complete = (history, step) => history.next.has(step) && history.rows.has(step);
+
+function headNeed({ history, ctx, cursor }, [layer, head], [from]) {
+  for (let row = from; row < ctx; row++) {
+    if (history.row(layer, head, row)) continue;
+    const step = history.stepOfRow[row];
+    if (step === cursor) return []; // on its way with the step's details
+    return [{ key: `head:${layer}.${head}:${row}:${ctx}`, kind: "head", value: [layer, head, row] }];
+  }
+  return [];
+}
+
+function patternNeeds({ history, info, cursor }) {
+  const out = [];
+  const cost = (step) => info.num_layers * info.num_heads * history.meta[step - 1].ctx;
+  let all = 0;
+  let now = 0;
+  for (let step = cursor - 1; step > 0; step--) {
+    if (history.maps.has(step)) break; // a prefill's map covers everything before it
+    all += cost(step);
+    if (all > PATTERN_ALL) break;
+    if (complete(history, step)) continue;
+    now += cost(step);
+    if (now > PATTERN_ASK && out.length) break;
+    out.push(detail(step));
+  }
+  return out;
+}

@@ -1,0 +1,165 @@
+// The tokens: prompt and output as chips. Underlined: through the model in this step. Ringed: chosen by it.
+
+import { h, setAttr, setText, show, toggle } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+import { inkOn } from "../shared/scales.js";
+import { CONTROL, setToken, SPLIT, visible } from "../shared/tokens.js";
+import { ahead, probabilityOf } from "./look.js";
+import { createPanel } from "./panel.js";
+import { probabilityLegend } from "./legend.js";
+
+const COMPACT = 90; // from this many tokens on, ids move into the tooltip
+
+export function createStrip(bus) {
+  const legend = probabilityLegend();
+  const colour = toggle("colour by probability", "Colour each token by the probability the model gave it, before temperature and filters", (on) => bus.setPref("colour", on), "strip-colour");
+  const clear = h("button", { type: "button", text: "follow the step", title: "Leave the selected token (Esc)", "data-testid": "strip-clear", on: { click: () => bus.select(null) } });
+  const panel = createPanel({ id: "tokens", name: "Tokens", controls: [clear, legend.root, colour] });
+  const list = h("div", { class: "chips", role: "group", "aria-label": "Tokens of prompt and output", "data-testid": "strip" });
+  panel.body.append(list);
+  const chips = [];
+  const marks = [h("span", { class: "mark", text: "prompt" }), h("span", { class: "mark output", text: "output" })];
+  let run = null;
+  let lit = null;
+
+  list.addEventListener("pointermove", (event) => point(event.target.closest?.(".chip"), event.clientX, event.clientY));
+  list.addEventListener("pointerleave", () => bus.setHover(null));
+  list.addEventListener("focusin", ({ target }) => {
+    const box = target.getBoundingClientRect();
+    if (target.matches(":focus-visible")) point(target.closest(".chip"), box.left, box.bottom);
+  });
+  list.addEventListener("focusout", () => bus.setHover(null));
+  list.addEventListener("click", ({ target }) => {
+    const chip = target.closest(".chip");
+    if (chip) choose(Number(chip.dataset.pos));
+  });
+  // Arrows alone step the run; with shift they walk along the tokens.
+  list.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!event.shiftKey || !step) return;
+    event.preventDefault();
+    const here = chips.indexOf(event.target.closest(".chip"));
+    focus(chips[here + step]);
+  });
+
+  function point(chip, x, y) {
+    if (!chip) return bus.setHover(null);
+    const pos = Number(chip.dataset.pos);
+    bus.setHover({ src: "strip", key: `strip:${pos}`, pos, x, y });
+  }
+
+  function focus(chip) {
+    if (!chip || chip.hidden) return;
+    chips.forEach((other) => setAttr(other, "tabindex", other === chip ? "0" : "-1"));
+    chip.focus();
+  }
+
+  function choose(pos) {
+    const { history } = bus;
+    const ctx = history.meta[bus.cursor - 1]?.ctx ?? 0;
+    bus.player.stop();
+    if (pos < ctx) return bus.select(bus.selection === pos ? null : pos);
+    const step = history.stepOfToken[pos] ?? history.stepOfRow[pos];
+    if (pos > ctx && step && step <= bus.last) return bus.goto(step);
+    bus.select(null);
+    bus.say(pos < bus.history.info.prompt_len ? "This prompt token has not been through the model at this step. Press the right arrow to step on."
+      : "This token was chosen in this step; it goes through the model in the next one.");
+  }
+
+  function paint(view, theme) {
+    setAttr(colour, "aria-pressed", String(bus.prefs.colour));
+    show(legend.root, bus.prefs.colour);
+    legend.paint(theme);
+    show(clear, view?.selected != null);
+    if (!view) return empty();
+    if (view.history !== run) reset(view);
+    const end = ahead(view);
+    while (chips.length < end) add(view, chips.length);
+    list.classList.toggle("compact", end > COMPACT);
+    for (let pos = 0; pos < chips.length; pos++) style(view, theme, pos, end);
+    setText(panel.fact, fact(view));
+    show(marks[1], end > view.info.prompt_len);
+    follow(view);
+  }
+
+  function empty() {
+    run = null;
+    chips.length = 0;
+    list.replaceChildren(h("p", { class: "empty quiet", text: "The prompt's tokens will stand here. Write a prompt in the side panel to begin." }));
+  }
+
+  function reset(view) {
+    run = view.history;
+    chips.length = 0;
+    list.replaceChildren(marks[0]);
+  }
+
+  function add(view, pos) {
+    const token = view.history.tokens[pos];
+    const text = h("span", { class: "chip-text", dir: "auto" });
+    setToken(text, token);
+    const chip = h("button", { class: "chip", type: "button", tabindex: pos ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
+      text, h("span", { class: "chip-id", text: token[0] }));
+    if (pos === view.info.prompt_len) list.append(marks[1]);
+    chip.classList.toggle("output", pos >= view.info.prompt_len);
+    chip.classList.toggle("control", Boolean(token[3] & CONTROL));
+    chip.classList.toggle("split", Boolean(token[3] & SPLIT));
+    if (/\n/.test(token[1])) chip.classList.add("newline");
+    chips.push(chip);
+    list.append(chip);
+  }
+
+  function style(view, theme, pos, end) {
+    const chip = chips[pos];
+    const { history, first, ctx, chosen, info } = view;
+    const state = pos >= end ? "gone" : pos >= view.shown ? "ahead" : pos === chosen ? "chosen" : pos >= ctx ? "waiting" : pos >= first ? "read" : "kept";
+    const forced = pos >= info.prompt_len && Boolean(history.meta[history.stepOfToken[pos] - 1]?.forced);
+    const p = bus.prefs.colour && pos < view.shown ? probabilityOf(history, pos) : null;
+    const selected = pos === view.selected;
+    const look = `${state} ${forced} ${selected} ${p} ${theme.key}`;
+    if (chip.look === look) return;
+    chip.look = look;
+    show(chip, state !== "gone");
+    chip.dataset.state = state;
+    chip.classList.toggle("forced", forced);
+    setAttr(chip, "aria-pressed", String(selected));
+    setAttr(chip, "aria-label", `${visible(history.tokens[pos][1])}, position ${pos}, id ${history.tokens[pos][0]}${SAID[state] ?? ""}${forced ? ", forced" : ""}`);
+    const rgb = p === null ? null : theme.ramps.prob.at(Math.round(255 * p));
+    chip.style.background = rgb ? `rgb(${rgb.join(" ")})` : "";
+    chip.style.color = rgb ? inkOn(rgb) : "";
+    chip.classList.toggle("coloured", rgb !== null);
+  }
+
+  // Keep the newest token in sight without moving the page.
+  function follow(view) {
+    const key = `${run.info.id} ${view.cursor} ${view.selected}`;
+    if (list.dataset.at === key) return;
+    list.dataset.at = key;
+    const chip = chips[view.selected ?? view.chosen ?? Math.max(0, view.ctx - 1)];
+    if (!chip) return;
+    const top = chip.offsetTop - list.offsetTop;
+    if (top < list.scrollTop || top + chip.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 2 + chip.offsetHeight / 2;
+  }
+
+  function hover(view) {
+    const pos = bus.hover?.pos ?? null;
+    if (lit !== null && lit !== pos) chips[lit]?.classList.remove("lit");
+    if (pos !== null) chips[pos]?.classList.add("lit");
+    lit = pos;
+  }
+
+  return { root: panel.root, panel, paint, hover };
+}
+
+const SAID = { chosen: ", chosen in this step", read: ", through the model in this step", waiting: ", not yet through the model", ahead: ", a later step" };
+
+function fact({ info, shown, meta, ctx, cursor, history }) {
+  const parts = [format.plural(info.prompt_len, "prompt token")];
+  const made = shown - info.prompt_len;
+  if (made > 0) parts.push(`${format.count(made)} generated`);
+  if (cursor === 0) parts.push("nothing computed yet: press → to step, space to play");
+  else if (meta?.phase === "prefill") parts.push(meta.n > 1 ? `prefill: ${meta.n} tokens in one pass` : `prefill: token ${ctx} of ${info.prompt_len}`);
+  else if (meta) parts.push("decode: one token through the model");
+  if (history.seen === cursor && info.finished && cursor === history.last) parts.push(`ended (${info.finished})`);
+  return parts.join(" · ");
+}

@@ -1,0 +1,64 @@
+// The one tooltip of all panels: whatever is under the pointer, the same facts about the token at that position.
+
+import { h, setText } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+import { hexBytes, kindOf, setToken } from "../shared/tokens.js";
+import { probabilityOf } from "./look.js";
+
+/**
+ * bus.hover = {pos, token, key, q, lines, x, y, src}: pos is lit in every panel; token overrides the token at pos (a candidate);
+ * lines = [[label, value]...] come from the panel; x, y in window coordinates.
+ */
+export function createTooltip(bus) {
+  const chip = h("span", { class: "tok" });
+  const kind = h("span", { class: "quiet" });
+  const rows = h("dl", { class: "facts" });
+  const root = h("div", { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" }, h("div", { class: "tip-head" }, chip, kind), rows);
+  let painted = null;
+
+  function hover(view) {
+    const { hover: at } = bus;
+    if (!at || !view) return hide();
+    if (painted !== at.key) fill(view, at);
+    painted = at.key;
+    if (!root.matches(":popover-open")) root.showPopover();
+    place(at);
+  }
+
+  function hide() {
+    painted = null;
+    if (root.matches(":popover-open")) root.hidePopover();
+  }
+
+  function fill(view, at) {
+    const token = at.token ?? view.history.tokens[at.pos];
+    chip.hidden = kind.hidden = !token;
+    if (token) setToken(chip, token);
+    setText(kind, token ? kindOf(token) ?? "" : "");
+    const facts = token ? tokenFacts(view, at, token) : [];
+    rows.replaceChildren(...[...facts, ...(at.lines ?? [])].flatMap(([label, value]) => [h("dt", { text: label }), h("dd", { class: "num", text: value })]));
+  }
+
+  function tokenFacts({ history }, at, token) {
+    const facts = [];
+    if (at.pos !== null && !at.token) facts.push(["position", format.count(at.pos)]);
+    facts.push(["id", format.count(token[0]).replaceAll(",", " ")], ["bytes", hexBytes(token[2])]);
+    if (at.token || at.pos === null) return facts;
+    const p = probabilityOf(history, at.pos);
+    const meta = history.meta[history.stepOfToken[at.pos] - 1];
+    if (p !== null) facts.push(["probability given", format.percent(p)]);
+    if (meta?.forced) facts.push(["chosen", `forced in step ${meta.step}`]);
+    else if (meta && meta.logprob !== null) facts.push(["drawn with", `${format.percent(Math.exp(meta.logprob))} in step ${meta.step}`]);
+    return facts;
+  }
+
+  // Beside the pointer, never on what it points at; on the other side near an edge.
+  function place({ x, y }) {
+    const { offsetWidth: w, offsetHeight: height } = root;
+    const left = x + 16 + w > window.innerWidth - 8 ? x - 16 - w : x + 16;
+    const top = y + 18 + height > window.innerHeight - 8 ? y - 14 - height : y + 18;
+    root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
+  }
+
+  return { root, hover, stop: hide };
+}

@@ -1,0 +1,17 @@
+// Which rows and columns the large head shows, and how many cells the grid has room for.
+
+export const NEAR = 48;
+
+/** [from, to): positions shown. "near" is a window that ends just after the query looked at. */
+export function headWindow({ ctx, q }, mode) {
+  if (mode !== "near" || ctx <= NEAR) return [0, ctx];
+  const to = Math.min(ctx, Math.max(NEAR, q + Math.ceil(NEAR / 6)));
+  return [to - NEAR, to];
+}
+
+const SIZES = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384];
+
+/** Grid size for n positions: grows in rare jumps, so that a step adds a row and leaves the others where they are. */
+export function capacity(n) {
+  return SIZES.find((size) => size >= n) ?? Math.ceil(n / 128) * 128;
+}
