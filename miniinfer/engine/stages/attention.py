@@ -66,7 +66,7 @@ def attn_scores(engine: Engine, state: StepState) -> None:
 def attn_pattern(engine: Engine, state: StepState) -> None:
     """Turn each row of scores into weights that sum to 1: softmax."""
     state.attn_pattern = tuple(
-        torch.softmax(scores, dim=-1, dtype=torch.float32).to(scores.dtype)  # [K, S, G, Tq, C]
+        scores.float().softmax(dim=-1).to(scores.dtype)  # [K, S, G, Tq, C]
         for scores in state.attn_scores
     )
 
