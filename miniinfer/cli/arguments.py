@@ -62,21 +62,23 @@ def head(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def add_model_options(parser: argparse.ArgumentParser, *, weights: bool = True) -> None:
-    """--model, and --device and --dtype where the weights are used."""
+def add_model_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="M", type=valid_text,
         help="a name that `models` lists (the default is SmolLM2-135M-Instruct), a GGUF file or a Hugging Face folder",
     )  # fmt: skip
-    if weights:
-        parser.add_argument(
-            "--device", metavar="D", default="auto", choices=("auto", "cpu", "cuda", "mps"),
-            help="auto (the default), cpu, cuda or mps",
-        )  # fmt: skip
-        parser.add_argument(
-            "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16"),
-            help="float32 (the default) or bfloat16",
-        )  # fmt: skip
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    """Where the weights lie and in what precision."""
+    parser.add_argument(
+        "--device", metavar="D", default="auto", choices=("auto", "cpu", "cuda", "mps"),
+        help="auto (the default: the first of cuda, mps, cpu that is there), cpu, cuda or mps",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16"),
+        help="float32 (the default) or bfloat16",
+    )  # fmt: skip
 
 
 def separate_rest(arguments: Sequence[str], commands: Sequence[str]) -> tuple[list[str], list[str]]:

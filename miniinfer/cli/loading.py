@@ -11,6 +11,7 @@ from miniinfer.models.registry import MODELS
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.models.tokenizer import TokenPiece
 
 
 def check_model(options: argparse.Namespace) -> None:
@@ -23,21 +24,33 @@ def check_model(options: argparse.Namespace) -> None:
 
 def load(options: argparse.Namespace) -> LoadedModel:
     """Load the model (fetched first if it must be), with the thread settings that were found best."""
+    from miniinfer.engine import threads
+
+    threads.configure()  # before torch is imported
+
     from miniinfer.models.loader import load_model
 
     with ProgressLine() as progress:
         return load_model(options.model, device=options.device, dtype=options.dtype, progress=progress)
 
 
-def chat_ids(model: LoadedModel, text: str) -> list[int]:
+def chat_pieces(model: LoadedModel, text: str) -> list[TokenPiece]:
     """One user message in the model's chat template, ready for the answer. Control tokens in it stay text."""
-    from miniinfer.models.chat import encode_chat
+    from miniinfer.models.chat import encode_segments
 
     if model.chat_template is None:
         raise BadInputError(f"{model.name} has no chat template; leave --chat out.")
-    return encode_chat(model.tokenizer, model.chat_template, [{"role": "user", "content": text}])
+    return encode_segments(model.tokenizer, model.chat_template.render([{"role": "user", "content": text}]))
+
+
+def raw_pieces(model: LoadedModel, text: str) -> list[TokenPiece]:
+    """A raw prompt, which means what it says: control tokens spelled in it are control tokens."""
+    return model.tokenizer.pieces(raw_ids(model, text))
+
+
+def chat_ids(model: LoadedModel, text: str) -> list[int]:
+    return [piece.token_id for piece in chat_pieces(model, text)]
 
 
 def raw_ids(model: LoadedModel, text: str) -> list[int]:
-    """A raw prompt, which means what it says: control tokens spelled in it are control tokens."""
     return model.tokenizer.encode_prompt(text)

@@ -6,9 +6,12 @@ import contextlib
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TextIO
+
+QUIET_SECONDS = 5.0
 
 
 def complain(error: BaseException) -> None:
@@ -46,23 +49,24 @@ def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 
 class ProgressLine:
-    """Progress on stderr: one line that changes on a terminal; elsewhere each new sentence on a line of its own.
+    """Progress on stderr: one line that changes on a terminal; elsewhere a sentence now and then.
 
     Used as a context manager, and called with a sentence and the finished share (0..1, or None if it is not known).
     """
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._last = ""
+        self._shown = ""
+        self._shown_at = -QUIET_SECONDS
 
     def __call__(self, text: str, share: float | None) -> None:
         line = text if share is None else f"{text} {share:4.0%}"
         if self._terminal:
-            print(f"\r{line:<{len(self._last)}}", end="", file=sys.stderr, flush=True)
-            self._last = line
-        elif text != self._last:
-            print(text, file=sys.stderr, flush=True)
-            self._last = text
+            print(f"\r{line:<{len(self._shown)}}", end="", file=sys.stderr, flush=True)
+            self._shown = line
+        elif time.monotonic() - self._shown_at >= QUIET_SECONDS:
+            print(line, file=sys.stderr, flush=True)
+            self._shown_at = time.monotonic()
 
     def __enter__(self) -> ProgressLine:
         return self
@@ -70,5 +74,5 @@ class ProgressLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._terminal and self._last:
-            print(f"\r{'':<{len(self._last)}}\r", end="", file=sys.stderr, flush=True)
+        if self._terminal and self._shown:
+            print(f"\r{'':<{len(self._shown)}}\r", end="", file=sys.stderr, flush=True)

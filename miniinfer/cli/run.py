@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
@@ -60,13 +60,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _serve(host: str, port: int, open_browser: bool) -> int:
+    from miniinfer.engine import threads
+
+    threads.configure()  # the app inherits it
     root = bootstrap.project_root()
     command = [
         sys.executable, "-m", "streamlit", "run", str(root / "app.py"), "--server.address", host,
         "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",
     ]  # fmt: skip
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    app = subprocess.Popen(command, cwd=root, env=_environment(), stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    app = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     try:
         _wait_until_healthy(app, address)
         print(address, flush=True)
@@ -127,7 +130,3 @@ def _stop_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _environment() -> Mapping[str, str]:
-    return os.environ

@@ -1,0 +1,40 @@
+"""A busy port is found before anything starts, and the way out is a port that is free."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from miniinfer.cli.main import main
+from miniinfer.cli.port import any_free, require_free
+from miniinfer.errors import MiniInferError
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        yield server.getsockname()[1]
+
+
+def test_a_busy_port_is_said_with_one_that_is_free(busy: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--no-browser", "--port", str(busy)]) == 1
+    shown = capsys.readouterr()
+    said = rf"miniinfer: Port {busy} is already used by another program; choose another one with --port (\d+)\.\n"
+    found = re.fullmatch(said, shown.err)
+    assert shown.out == ""
+    assert found is not None
+    require_free("127.0.0.1", int(found[1]))
+
+
+def test_localhost_is_the_same_machine(busy: int) -> None:
+    with pytest.raises(MiniInferError, match="already used"):
+        require_free("localhost", busy)
+
+
+def test_any_free_one_is_free() -> None:
+    require_free("127.0.0.1", any_free("127.0.0.1"))
