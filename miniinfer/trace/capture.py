@@ -10,7 +10,7 @@ import numpy as np
 from miniinfer.trace.records import FloatArray
 
 if TYPE_CHECKING:
-    from miniinfer.engine.stages import Stage
+    from miniinfer.engine.stage import Stage
     from miniinfer.engine.state import StepState
 
 

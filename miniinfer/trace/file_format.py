@@ -25,7 +25,7 @@ from miniinfer.trace.run import Run, RunInfo
 
 FORMAT, VERSION = "miniinfer-trace", 1
 MAX_BYTES = 512 * 1024 * 1024
-# All that reading a zip of numpy arrays with a JSON text in it can raise; RuntimeError: encrypted or unsupported members.
+# All that reading a zip of numpy arrays with a JSON text can raise; RuntimeError: encrypted or unsupported members.
 DAMAGE = (
     OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError,
     zipfile.BadZipFile, zlib.error,

@@ -117,6 +117,7 @@ class LiveRun:
 
     def release(self) -> None:
         """Give back the blocks and the records."""
+        self.engine.abort(self.seq)
         self.engine.release(self.seq)
         self._budget.drop(self.records)
         self.records.clear()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.sequence import Sequence
-    from miniinfer.engine.stages import Stage
+    from miniinfer.engine.stage import Stage
     from miniinfer.engine.state import StepState
 
 
@@ -61,7 +61,7 @@ class Recorder:
     def _pool_prompts(self, layer: int, state: StepState) -> None:
         from miniinfer.engine.lookup import pattern_rows
 
-        config = self._engine.model.config
+        config = self._engine.model_config
         for index, (seq, count, start) in enumerate(self._plan):
             if start >= seq.num_prompt_tokens:
                 continue
@@ -95,7 +95,7 @@ class Recorder:
                     q[:, rows], self._pooled(seq, start, count),
                 )
             )
-        kv_token = model.config.kv_bytes_per_token(engine.kv_itemsize)
+        kv_token = engine.kv_cache.position_bytes
         weights = model.weights
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
         return StepRecord(

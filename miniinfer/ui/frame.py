@@ -9,7 +9,7 @@ import streamlit as st
 
 from miniinfer.figures.transport import transport_data
 from miniinfer.ui.ask import Ask
-from miniinfer.ui.components import mount_transport
+from miniinfer.ui.mount import mount_transport
 from miniinfer.ui.session import Session
 
 STYLE = Path(__file__).with_name("style.css")
@@ -62,13 +62,10 @@ def read_address(session: Session) -> None:
     if st.session_state.get("address_read"):
         return
     st.session_state["address_read"] = True
+    session.timeline.cursor = 1  # something to look at: the example's first step
+    session.go_live()  # a later visitor finds the model loaded already
     run_id, step = st.query_params.get("run"), st.query_params.get("step", "")
-    if run_id is None:
-        return
-    if run_id in session.timeline:
-        session.timeline.open(run_id)
-        session.timeline.cursor = int(step) if step.isdecimal() and len(step) < 9 else 0
-    else:
+    if run_id is not None:
         session.error = (
             "The page was loaded anew, and a reload starts a new session: the runs of the earlier one were cleared. "
             "This is the recorded example; start a new run in the side panel."

@@ -89,12 +89,7 @@ class Session:
         engine = self._engine_for(model)
         run_id = self.timeline.new_id()
         seq = engine.add_request(ids, params, seq_id=run_id, prefill_chunk=None if one_pass else 1)
-        info = RunInfo(
-            run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
-            device=model.device, dtype=model.dtype, itemsize=engine.kv_itemsize, weight_bytes=model.weight_bytes,
-            block_size=engine.config.block_size, context_length=engine.context_length, chat=chat, prompt=prompt,
-            num_prompt_tokens=len(ids), params=params, one_pass=one_pass, default_head=None,
-        )
+        info = run_info(engine, model, run_id, prompt, len(ids), params, chat=chat, one_pass=one_pass)
         return LiveRun(engine, seq, info, lambda i: describe_token(model, i), self.budget)
 
     def _engine_for(self, model: LoadedModel) -> Engine:
@@ -200,6 +195,20 @@ class Session:
                 self._release(self.timeline.remove(run.info.run_id))
             self._engine = None
             self.host.release(self.session_id)
+
+
+def run_info(
+    engine: Engine, model: LoadedModel, run_id: str, prompt: str, num_prompt_tokens: int, params: SamplingParams,
+    *, chat: bool, one_pass: bool,
+) -> RunInfo:
+    """The facts of a new live run."""
+    return RunInfo(
+        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
+        device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
+        weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
+        chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
+        default_head=None,
+    )
 
 
 def short_name(prompt: str) -> str:
