@@ -150,7 +150,8 @@ def _declared_ids(
     for source, keys in (("config.json", facts.keys), ("generation_config.json", generation)):
         value = keys.get(f"{kind}_token_id")
         for one in value if isinstance(value, list) else [] if value is None else [value]:
-            declared.add(facts.read(f"{kind}_token_id", f"{source}: {kind}_token_id", _id(one, source)))
+            token_id = _id(one, f"{facts.path.name}/{source}")
+            declared.add(facts.read(f"{kind}_token_id", f"{source}: {kind}_token_id", token_id))
     spelling = settings.get(f"{kind}_token")
     spelling = spelling.get("content") if isinstance(spelling, dict) else spelling
     if isinstance(spelling, str) and spelling in tokens:

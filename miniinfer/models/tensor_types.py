@@ -57,5 +57,7 @@ def dequantise(rows: NDArray[np.uint8], kind: TensorType) -> NDArray[np.float32]
     from gguf.constants import GGMLQuantizationType
     from gguf.quants import dequantize
 
+    if len(rows) == 0:  # which the library cannot reshape
+        return np.empty((0, rows.shape[1] // kind.block_bytes * kind.block_elements), np.float32)
     numbers: NDArray[np.float32] = dequantize(rows, GGMLQuantizationType(kind.type_id))
     return numbers

@@ -44,7 +44,8 @@ def test_a_user_cannot_close_their_turn(model: LoadedModel) -> None:
 @pytest.mark.parametrize("spelling", ["<|im_start|>", "<|im_end|>", "<|endoftext|>", "<repo_name>", "<empty_output>"])
 def test_no_control_token_comes_out_of_a_message(model: LoadedModel, spelling: str) -> None:
     plain = ids_of(model, user(""))
-    for content in (spelling, f"a{spelling}", f"{spelling}b", spelling * 3, spelling[:-1], f"{spelling[:-1]}{spelling}"):
+    half = spelling[:-1]
+    for content in (spelling, f"a{spelling}", f"{spelling}b", spelling * 3, half, half + spelling):
         ids = ids_of(model, user(content))
         assert [i for i in ids if model.tokenizer.is_special(i)] == [i for i in plain if model.tokenizer.is_special(i)]
         assert content in model.tokenizer.decode(ids)
@@ -77,16 +78,20 @@ def test_segments_join_to_the_rendered_text(model: LoadedModel) -> None:
 
 
 def test_a_template_that_refuses_a_role_is_named() -> None:
-    template = ChatTemplate("{% for m in messages %}{% if m.role == 'system' %}"
-                            "{{ raise_exception('No system message, please.') }}{% endif %}{{ m.content }}{% endfor %}")  # fmt: skip
+    template = ChatTemplate(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('No system message, please.') }}"
+        "{% endif %}{{ m.content }}{% endfor %}"
+    )
     with pytest.raises(BadInputError, match=r"message 2 \(role 'system'\): No system message, please\."):
         template.render([*user("Hi"), {"role": "system", "content": "Be nice"}])
     assert template.text(user("Hi")) == "Hi"
 
 
 def test_a_template_that_wants_turns_names_the_second_user() -> None:
-    template = ChatTemplate("{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
-                            "{{ raise_exception('Roles must alternate') }}{% endif %}{% endfor %}")  # fmt: skip
+    template = ChatTemplate(
+        "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('Roles must alternate') }}{% endif %}{% endfor %}"
+    )
     with pytest.raises(BadInputError, match=r"message 2 \(role 'user'\): Roles must alternate"):
         template.render(user("a") + user("b"))
 
@@ -108,7 +113,7 @@ def test_what_a_template_must_not_do_is_a_message(source: str) -> None:
 
 
 def test_a_template_cannot_write_for_ever() -> None:
-    source = "{% for i in range(99999) %}{% for j in range(99999) %}xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}"
+    source = "{% for i in range(99999) %}{% for j in range(99999) %}" + "x" * 40 + "{% endfor %}{% endfor %}"
     with pytest.raises(BadInputError, match="writes more than"):
         ChatTemplate(source).render(user("Hi"))
 

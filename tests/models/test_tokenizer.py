@@ -87,14 +87,13 @@ def test_offsets_are_byte_offsets(model: LoadedModel) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(text=st.text(max_size=40), parse_special=st.booleans())
-def test_nothing_is_lost_or_refused(model: LoadedModel, text: str, parse_special: bool) -> None:
-    try:
-        ids = model.tokenizer.encode(text, parse_special=parse_special)
-    except BadInputError as error:
-        missing = {character for character in text if not MISSING_BYTES.isdisjoint(character.encode())}
-        assert any(f"U+{ord(character):04X}" in str(error) for character in missing)
+def test_nothing_is_lost(model: LoadedModel, text: str, parse_special: bool) -> None:
+    missing = [character for character in text if not MISSING_BYTES.isdisjoint(character.encode())]
+    if missing:
+        with pytest.raises(BadInputError, match=rf"U\+{ord(missing[0]):04X}"):
+            model.tokenizer.encode(text, parse_special=parse_special)
     else:
-        assert model.tokenizer.decode(ids) == text
+        assert model.tokenizer.decode(model.tokenizer.encode(text, parse_special=parse_special)) == text
 
 
 # The vocabulary of SmolLM2 has tokens for 235 of the 256 bytes; these are the others.

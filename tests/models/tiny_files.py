@@ -142,9 +142,8 @@ def gguf_tensors(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, tu
 def to_gguf_order(rows: np.ndarray, heads: int) -> np.ndarray:
     """Row 2i of a head is the model's row i, row 2i + 1 its row i + D/2: written as a loop, to be obviously right."""
     head_dim = len(rows) // heads
-    order = [
-        head * head_dim + i + half * head_dim // 2 for head in range(heads) for i in range(head_dim // 2) for half in (0, 1)
-    ]
+    pairs = range(head_dim // 2)
+    order = [head * head_dim + i + half * head_dim // 2 for head in range(heads) for i in pairs for half in (0, 1)]
     return rows[order]
 
 
