@@ -18,9 +18,7 @@ class BlockPool:
         self.max_blocks = max_blocks
         self.ref_counts: list[int] = []
         self.num_used = 0
-        # Rises whenever somebody's idea of where its tokens lie may be out of date: a block became shared (it must be
-        # copied before it is written), or the pool grew (its storage has another shape). See placement.py.
-        self.version = 0
+        self.version = 0  # rises whenever blocks become shared, for they must be copied before they are written
 
     @property
     def num_blocks(self) -> int:
@@ -87,7 +85,6 @@ class BlockPool:
                 "or allow more blocks (max_blocks)."
             )
         self.ref_counts.extend([0] * more)
-        self.version += 1
 
     def _place_to_start(self) -> int:
         """Where a new run of blocks begins: in the widest gap. At its start if nobody stands to the left who would

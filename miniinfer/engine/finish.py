@@ -35,16 +35,18 @@ def finish_reason(
 def newest_token_completes_stop(output_ids: Sequence[int], stop: Sequence[str], token_bytes: Sequence[bytes]) -> bool:
     """True if a stop string ends inside the newest token. Compared as bytes, for one character may be spread over
     several tokens, and one stop string over many."""
-    if not stop:
+    newest = token_bytes[output_ids[-1]]
+    if not stop or not newest:
         return False
     spellings = [text.encode() for text in stop]
-    tail = token_bytes[output_ids[-1]]
-    reach = len(tail) + max(map(len, spellings)) - 1  # bytes that a match ending in the newest token can span
+    longest = max(map(len, spellings))
+    before = b""
     for token_id in reversed(output_ids[:-1]):
-        if len(tail) >= reach:
+        if len(before) >= longest - 1:
             break
-        tail = token_bytes[token_id] + tail
-    return any(spelling in tail[-reach:] for spelling in spellings)
+        before = token_bytes[token_id] + before
+    text = before + newest
+    return any(text.find(spelling, max(0, len(before) - len(spelling) + 1)) >= 0 for spelling in spellings)
 
 
 def cut_at_stop(text: bytes, stop: Sequence[str]) -> bytes:

@@ -1,0 +1,145 @@
+"""Scheduler and block pool under random arrivals, forks, aborts and releases, with a model of the cache beside them.
+
+The model stores, in every slot, the beginning of the sequence that it was written for. Whatever happens, a sequence
+must read its own beginning in each of its positions: then no slot has two owners who disagree (law 10).
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.accounts import check_books, used_positions
+from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.placement import copy_shared_blocks
+from miniinfer.engine.scheduler import Scheduled, Scheduler
+from miniinfer.engine.sequence import Sequence
+from miniinfer.errors import OutOfBlocksError
+
+SIZE = 3
+
+
+class FakeCache:
+    """Slots that hold beginnings of sequences in place of numbers."""
+
+    def __init__(self) -> None:
+        self.slots: dict[int, tuple[int, ...]] = {}
+
+    def grow_to(self, num_blocks: int) -> None: ...
+
+    def copy_block(self, source: int, target: int, num_positions: int) -> None:
+        for i in range(SIZE):
+            self.slots.pop(target * SIZE + i, None)
+            if i < num_positions and source * SIZE + i in self.slots:
+                self.slots[target * SIZE + i] = self.slots[source * SIZE + i]
+
+
+class Machine(RuleBasedStateMachine):
+    sequences = Bundle("sequences")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = EngineConfig(block_size=SIZE, max_num_batched_tokens=7, max_num_seqs=4)
+        self.pool = BlockPool(chunk_blocks=2, max_blocks=14)
+        self.scheduler = Scheduler(self.config, self.pool)
+        self.kv_cache = FakeCache()
+        self.all: list[Sequence] = []
+
+    @rule(target=sequences, num_tokens=st.integers(1, 20), chunk=st.sampled_from([None, 1, 2, 5]))
+    def arrive(self, num_tokens: int, chunk: int | None) -> Sequence:
+        tokens = [100 * len(self.all) + i for i in range(num_tokens)]
+        return self.add(Sequence(f"s{len(self.all)}", tokens, num_tokens, SamplingParams(), prefill_chunk=chunk))
+
+    @rule(target=sequences, seq=sequences, at=st.floats(0, 1), force=st.booleans())
+    def fork(self, seq: Sequence, at: float, force: bool) -> Sequence:
+        length = max(1, round(at * seq.num_tokens))
+        tokens = seq.token_ids[:length] + [7] * force
+        computed = min(seq.num_computed_tokens, length, len(tokens) - 1)
+        branch = Sequence(
+            f"s{len(self.all)}", tokens, min(length, seq.num_prompt_tokens), SamplingParams(),
+            num_computed_tokens=computed, block_table=seq.block_table[: -(-computed // SIZE)],
+        )  # fmt: skip
+        self.pool.share(branch.block_table)
+        return self.add(branch)
+
+    @rule(seq=sequences)
+    def end(self, seq: Sequence) -> None:
+        if not seq.finished:
+            self.scheduler.remove(seq)
+            seq.finish("length")
+
+    @rule(seq=consumes(sequences))
+    def abort_and_release(self, seq: Sequence) -> None:
+        self.end(seq)
+        self.pool.release(seq.block_table)
+        seq.block_table, seq.num_computed_tokens = [], 0
+        self.all.remove(seq)
+
+    @rule(only=st.none() | sequences, interrupted=st.sampled_from([None, None, "before writing", "after writing"]))
+    def step(self, only: Sequence | None, interrupted: str | None) -> None:
+        if only is not None and only.finished:
+            return
+        try:
+            schedule = self.scheduler.schedule(only=only)
+        except OutOfBlocksError:
+            candidates = [only] if only else [*self.scheduler.running, *self.scheduler.waiting]
+            assert candidates, "an error although nobody wanted anything"
+            return
+        tokens = sum(n for _, n, _ in schedule.scheduled)
+        assert tokens <= self.config.max_num_batched_tokens
+        assert bool(schedule.scheduled) == (self.scheduler.has_unfinished)
+        assert len(self.scheduler.running) <= self.config.max_num_seqs or only is not None or not schedule.admitted
+        if interrupted != "before writing":
+            for entry in schedule.scheduled:
+                self.write(entry)
+        if interrupted:
+            self.scheduler.undo(tuple(schedule.scheduled), tuple(schedule.admitted))
+            return
+        for entry in schedule.scheduled:
+            entry.seq.num_computed_tokens = entry.stop
+            if entry.stop == entry.seq.num_tokens:
+                entry.seq.token_ids.append(1000 + entry.seq.num_tokens)
+
+    @invariant()
+    def books_balance(self) -> None:
+        check_books(self.all, self.scheduler, frozenset())
+        assert used_positions(self.all, SIZE) <= self.pool.num_used * SIZE
+
+    @invariant()
+    def every_sequence_reads_its_own_past(self) -> None:
+        for seq in self.all:
+            for position in range(seq.num_computed_tokens):
+                slot = seq.block_table[position // SIZE] * SIZE + position % SIZE
+                assert self.kv_cache.slots[slot] == tuple(seq.token_ids[: position + 1])
+
+    def teardown(self) -> None:
+        """Nobody starves: let each one end a few tokens from here, and everybody gets there; nothing leaks."""
+        goals = {seq: seq.num_tokens + 3 for seq in self.all}
+        for _ in range(2000):
+            for seq in [seq for seq in self.all if seq.finished or seq.num_tokens >= goals[seq]]:
+                self.abort_and_release(seq)
+            if not self.all:
+                break
+            before = sum(seq.num_computed_tokens for seq in self.all)
+            self.step(None, None)
+            if sum(seq.num_computed_tokens for seq in self.all) == before:  # out of blocks
+                self.abort_and_release((*self.scheduler.waiting, *self.scheduler.running)[-1])
+        assert self.all == []
+        assert self.pool.num_used == 0
+
+    def add(self, seq: Sequence) -> Sequence:
+        self.all.append(seq)
+        self.scheduler.add(seq)
+        return seq
+
+    def write(self, entry: Scheduled) -> None:
+        copy_shared_blocks(self, entry)  # the machine has all that it asks of an engine
+        for position in range(entry.start, entry.stop):
+            slot = entry.seq.block_table[position // SIZE] * SIZE + position % SIZE
+            self.kv_cache.slots[slot] = tuple(entry.seq.token_ids[: position + 1])
+
+
+TestPool = Machine.TestCase
+TestPool.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
