@@ -44,7 +44,8 @@ class _Builder:
 
         q, k = read("q"), read("k")
         if self.source.permuted_qk:
-            q, k = undo_gguf_order(q, config.num_heads), undo_gguf_order(k, config.num_kv_heads)
+            with self.clock.phase(PREPACK):
+                q, k = undo_gguf_order(q, config.num_heads), undo_gguf_order(k, config.num_kv_heads)
         return LayerWeights(
             attn_norm=self.placed(read("attn_norm")),
             qkv=self.linear(q, k, read("v")),

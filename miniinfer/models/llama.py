@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Protocol
 
 from miniinfer.config import ModelConfig
-from miniinfer.engine.embedding import Embedding
 from miniinfer.errors import BadInputError, ModelFileError
 
-MAX_CONTEXT = 1 << 24
+if TYPE_CHECKING:  # so that a tokenizer can be loaded without torch
+    import torch
+    from torch import Tensor
+
+    from miniinfer.engine.embedding import Embedding
+
+MAX_CONTEXT = MAX_VOCABULARY = 1 << 24
 LISTED_NAMES = 5  # as many names as a message can hold
 
 
@@ -92,6 +94,8 @@ def checked_config(path: Path, **facts: object) -> ModelConfig:
         raise ModelFileError(f"{path.name}: {error}") from error
     if config.context_length > MAX_CONTEXT:
         raise ModelFileError(f"{path.name}: a context length of {config.context_length} is not believable.")
+    if config.vocab_size > MAX_VOCABULARY:
+        raise ModelFileError(f"{path.name}: a vocabulary of {config.vocab_size} tokens is not believable.")
     return config
 
 

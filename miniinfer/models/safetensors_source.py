@@ -16,11 +16,10 @@ from miniinfer.errors import ModelFileError
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES
 from miniinfer.models.report import PhaseClock
-from miniinfer.models.sniff import HEAD_BYTES, refuse_impostor
+from miniinfer.models.sniff import HEAD_BYTES, PICKLE_SUFFIXES, refuse_impostor
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 READABLE_TYPES = ("F32", "F16", "BF16")
-PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 LISTED_NAMES = 5
 
 

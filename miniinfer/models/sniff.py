@@ -5,6 +5,7 @@ from __future__ import annotations
 from miniinfer.errors import ModelFileError
 
 HEAD_BYTES = 64
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 def refuse_impostor(name: str, head: bytes) -> None:

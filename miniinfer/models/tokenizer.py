@@ -46,7 +46,7 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary, vocab_size: int, name: str) -> None:
         self.vocab_size = vocab_size
         self.vocabulary = vocabulary
-        self.all_token_bytes = vocabulary.token_bytes(vocab_size)
+        self.all_token_bytes = vocabulary.token_bytes(vocab_size, name)
         self._bpe = _build(vocabulary, name)
         written = set(vocabulary.tokens)
         self._missing_bytes = frozenset(byte for byte, character in CHARACTER_OF.items() if character not in written)

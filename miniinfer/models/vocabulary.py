@@ -41,11 +41,18 @@ class Vocabulary:
         spelled = {token_id for token_id in self.control if self.tokens[token_id] in END_SPELLINGS}
         return self.declared_stop_ids | spelled
 
-    def token_bytes(self, size: int) -> tuple[bytes, ...]:
-        """The bytes of each id from 0 to size - 1 (added tokens: their spelling; ids without a token: nothing)."""
-        known = [
-            token.encode() if token_id in self.added else to_bytes(token) for token_id, token in enumerate(self.tokens)
-        ]
+    def token_bytes(self, size: int, name: str) -> tuple[bytes, ...]:
+        """The bytes of each id from 0 to size - 1 (added tokens: their spelling; ids without a token: nothing).
+
+        Raises ModelFileError if a token is not written in the byte alphabet.
+        """
+        added, known = self.added, []
+        for token_id, token in enumerate(self.tokens):
+            try:
+                known.append(token.encode() if token_id in added else to_bytes(token))
+            except (KeyError, UnicodeEncodeError):
+                spelling = reprlib.repr(token)
+                raise ModelFileError(f"{name}: token {token_id} ({spelling}) is not written in bytes.") from None
         return tuple(known) + (b"",) * (size - len(known))
 
 
@@ -80,13 +87,6 @@ def check_vocabulary(vocabulary: Vocabulary, name: str, rows: int) -> None:
             raise ModelFileError(
                 f"{name}: the ids {seen[token]} and {token_id} are both the token {reprlib.repr(token)}."
             )
-        if token_id not in vocabulary.added:
-            try:
-                to_bytes(token)
-            except KeyError:
-                raise ModelFileError(
-                    f"{name}: token {token_id} ({reprlib.repr(token)}) is not written in bytes."
-                ) from None
     declared = vocabulary.added | vocabulary.declared_stop_ids | {vocabulary.bos_id}
     outside = sorted(token_id for token_id in declared if token_id is not None and not 0 <= token_id < rows)
     if outside:

@@ -46,7 +46,7 @@ def refusal(path: Path, content: bytes) -> str:
     try:
         with pytest.raises(ModelFileError) as caught:
             read_header(path)
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < 5
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()
@@ -201,7 +201,8 @@ def refused_or_loaded(path: Path) -> str:
 
 
 @pytest.mark.parametrize("key", sorted(METADATA))
-@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "", "x", True, [], ["x"], (1 << 32) - 1])
-def test_any_value_under_any_key(tmp_path: Path, key: str, value: Any) -> None:
-    path = write_gguf(tmp_path / "a.gguf", METADATA | {key: value})
-    assert len(refused_or_loaded(path)) < 600
+def test_any_value_under_any_key(tmp_path: Path, key: str) -> None:
+    values: list[Any] = [0, -1.0, float("nan"), "", "x", True, [], ["x"], ["x"] * 999, (1 << 32) - 1]
+    for value in values:
+        path = write_gguf(tmp_path / "a.gguf", METADATA | {key: value})
+        assert len(refused_or_loaded(path)) < 600

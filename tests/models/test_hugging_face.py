@@ -77,10 +77,13 @@ def test_settings_we_cannot_follow(tmp_path: Path, changes: dict[str, Any], reas
 
 
 @pytest.mark.parametrize("key", sorted({*CONFIG, "rope_parameters", "generation"}))
-@pytest.mark.parametrize("value", [None, -1, 0, 1.5, 1e308, "x", True, [], [3], {}, {"rope_theta": []}, 1 << 80])
-def test_any_value_under_any_key(tmp_path: Path, key: str, value: Any) -> None:
-    with suppress(MiniInferError):
-        load_model(write_folder(tmp_path / "tiny", CONFIG | {key: value}), device="cpu")
+def test_any_value_under_any_key(tmp_path: Path, key: str) -> None:
+    values: list[Any] = [None, -1, 0, 1.5, 1e308, "x", True, [], [3], {}, {"rope_theta": []}, 1 << 80]
+    folder = write_folder(tmp_path / "tiny")
+    for value in values:
+        (folder / "config.json").write_text(json.dumps(CONFIG | {key: value}))
+        with suppress(MiniInferError):
+            load_model(folder, device="cpu")
 
 
 def test_tied_is_derived_when_the_key_is_absent(tmp_path: Path) -> None:

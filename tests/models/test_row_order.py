@@ -13,7 +13,18 @@ from miniinfer.models.gguf import read_header
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.loader import LoadedModel, load_model
 from miniinfer.models.report import PhaseClock
-from tests.models.tiny_files import HEAD_DIM, HEADS, hf_tensors, to_gguf_order, write_folder, write_gguf
+from tests.models.tiny_files import (
+    CONFIG,
+    HEAD_DIM,
+    HEADS,
+    METADATA,
+    TOKENIZER_JSON,
+    gguf_tensors,
+    hf_tensors,
+    to_gguf_order,
+    write_folder,
+    write_gguf,
+)
 
 
 @pytest.mark.parametrize(("head_dim", "first"), [(4, [0, 2, 1, 3]), (64, [0, 32, 1, 33, 2, 34])])
@@ -47,8 +58,6 @@ def test_real_rows_of_layer_0(model: LoadedModel, model_path: Path) -> None:
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("tied", [True, False])
 def test_both_formats_of_one_model_are_equal(tmp_path: Path, shards: int, tied: bool) -> None:
-    from tests.models.tiny_files import CONFIG, METADATA, TOKENIZER_JSON, gguf_tensors
-
     tensors = hf_tensors(tied=tied)
     config = CONFIG | {"tie_word_embeddings": tied}
     gguf = load_model(write_gguf(tmp_path / "tiny.gguf", METADATA, gguf_tensors(tensors)), device="cpu")

@@ -1,0 +1,91 @@
+"""The text side of a model: its tokenizer and chat template, which need neither weights nor torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from miniinfer.errors import BadInputError, ModelFileError
+from miniinfer.models import gguf_facts, hf_facts, hf_tokenizer
+from miniinfer.models.chat import ChatTemplate
+from miniinfer.models.gguf import GGUFHeader, read_header
+from miniinfer.models.json_file import read_json_object, read_optional_json_object
+from miniinfer.models.registry import Progress, resolve
+from miniinfer.models.report import FactReader
+from miniinfer.models.sniff import PICKLE_SUFFIXES
+from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.models.vocabulary import Vocabulary, check_vocabulary
+
+
+def load_tokenizer(
+    model: str | Path | None = None, progress: Progress | None = None
+) -> tuple[Tokenizer, ChatTemplate | None]:
+    """The same two as in load_model's result, in a fraction of its time (0.4 s). Raises the same errors."""
+    path = locate(model, progress)
+    if path.is_dir():
+        facts = FactReader(path, read_json_object(path / "config.json"))
+        return folder_text(path, facts, hf_facts.read_config(facts, ()).vocab_size)
+    header = open_header(path)
+    facts = FactReader(path, header.metadata)
+    return gguf_text(header, facts, gguf_facts.read_config(header, facts).vocab_size)
+
+
+def locate(model: str | Path | None, progress: Progress | None) -> Path:
+    """The GGUF file or folder that is meant (see registry.resolve); refuses files that hold only a part of a model."""
+    path = resolve(model, progress)
+    if path.is_dir():
+        return path
+    if path.suffix in PICKLE_SUFFIXES:
+        raise ModelFileError(f"{path.name} is a pickle, which can run code when it is opened: use GGUF or safetensors.")
+    if path.suffix == ".safetensors":
+        raise BadInputError(f"{path.name} holds weights only: give the folder that also has config.json in it.")
+    return path
+
+
+def open_header(path: Path) -> GGUFHeader:
+    """read_header, with a file that cannot be opened as a ModelFileError too."""
+    try:
+        return read_header(path)
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error.strerror or error}).") from error
+
+
+def gguf_text(header: GGUFHeader, facts: FactReader, rows: int) -> tuple[Tokenizer, ChatTemplate | None]:
+    """rows: of the embedding."""
+    template = header.metadata.get("tokenizer.chat_template")
+    return _text(gguf_facts.read_vocabulary(facts), template if isinstance(template, str) else None, facts, rows)
+
+
+def folder_text(folder: Path, facts: FactReader, rows: int) -> tuple[Tokenizer, ChatTemplate | None]:
+    """facts: those of config.json; rows: of the embedding."""
+    generation = read_optional_json_object(folder / "generation_config.json")
+    vocabulary = hf_tokenizer.read_vocabulary(folder, facts, generation, rows)
+    return _text(vocabulary, hf_tokenizer.read_chat_template(folder), facts, rows)
+
+
+def _text(
+    vocabulary: Vocabulary, template: str | None, facts: FactReader, rows: int
+) -> tuple[Tokenizer, ChatTemplate | None]:
+    check_vocabulary(vocabulary, facts.path.name, rows)
+    tokenizer = Tokenizer(vocabulary, rows, facts.path.name)
+    spelled = ", ".join(f"{token_id} {tokenizer.display(token_id)}" for token_id in sorted(vocabulary.stop_ids))
+    facts.derive("stop_ids", spelled or "none", "all declared end ids, and control tokens spelled like an end")
+    return tokenizer, _chat_template(template, tokenizer, facts)
+
+
+def _chat_template(source: str | None, tokenizer: Tokenizer, facts: FactReader) -> ChatTemplate | None:
+    """None, with a note, if there is none or it cannot be parsed: the model still takes raw prompts."""
+    if source is None:
+        facts.notes.append("The model has no chat template, so it takes raw prompts only.")
+        return None
+    vocabulary = tokenizer.vocabulary
+    bos, eos = vocabulary.bos_id, min(vocabulary.declared_stop_ids, default=None)
+    try:
+        return ChatTemplate(
+            source,
+            control_tokens=tokenizer.control_spellings,
+            bos_token="" if bos is None else tokenizer.decode([bos]),
+            eos_token="" if eos is None else tokenizer.decode([eos]),
+        )
+    except BadInputError as error:
+        facts.notes.append(str(error))
+        return None

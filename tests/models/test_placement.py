@@ -1,0 +1,49 @@
+"""Each weight is in memory once, on every device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from miniinfer.engine.weights import Weights
+from miniinfer.models import gguf_facts
+from miniinfer.models.build import build_weights
+from miniinfer.models.gguf import read_header
+from miniinfer.models.gguf_source import GGUFSource
+from miniinfer.models.report import FactReader, PhaseClock
+from tests.models.tiny_files import HIDDEN, METADATA, VOCAB, gguf_tensors, hf_tensors, write_gguf
+
+
+def build(path: Path, device: str) -> Weights:
+    header = read_header(path)
+    config = gguf_facts.read_config(header, FactReader(path, header.metadata))
+    clock = PhaseClock()
+    with open(path, "rb") as file:
+        source = GGUFSource(header, file, clock)
+        return build_weights(source, config, torch.device(device), torch.float32, clock, lambda text, share: None)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_off_the_cpu_one_dense_tensor_serves_both_ends_of_a_tied_model(tmp_path: Path, tied: bool) -> None:
+    """The meta device stands for any that is not the CPU: it has places and shapes, but no numbers."""
+    path = write_gguf(tmp_path / "a.gguf", METADATA, gguf_tensors(hf_tensors(tied=tied)))
+    weights = build(path, "meta")
+    matrix = weights.unembed.to_dense()
+    assert matrix.device.type == weights.layers[0].qkv.to_dense().device.type == "meta"
+    assert not weights.unembed.packed
+    assert weights.embedding.storage == "float32"
+    assert weights.embedding.nbytes == VOCAB * HIDDEN * 4
+    embedding = weights.embedding.lookup.__closure__[0].cell_contents  # type: ignore[attr-defined]
+    assert (embedding is matrix) is tied
+
+
+def test_on_the_cpu_the_plain_copy_is_dropped(tmp_path: Path) -> None:
+    weights = build(write_gguf(tmp_path / "a.gguf"), "cpu")
+    for layer in weights.layers:
+        assert layer.qkv.packed
+        assert layer.attn_out.packed
+        assert layer.gate_up.packed
+        assert layer.down.packed
+    assert weights.unembed.packed
