@@ -103,7 +103,7 @@ def refusal(said: str, folder: Path) -> MiniInferError:
         name = wanted.rpartition(" for ")[2].strip() or "A package"
         return FetchError(
             f"{name} is not offered for Python {sys.version_info[0]}.{sys.version_info[1]} on this system by the index "
-            "that pip is set to use; start MiniInfer with another Python (3.11 to 3.13), or check pip's index."
+            "that pip is set to use; start MiniInfer with Python 3.11, or check pip's index."
         )
     reason = [line.strip() for line in said.splitlines() if line.strip()] or ["it gave no reason"]
     return MiniInferError(f"pip could not install the packages: {reason[-1].removeprefix('ERROR:').strip()}")

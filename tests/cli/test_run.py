@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,28 @@ from miniinfer.cli.bootstrap import project_root
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
 @pytest.fixture
-def app(model_path: Path, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """`run` in a terminal of its own with an empty home, on any free port."""
-    environment = os.environ | {"HOME": str(tmp_path), "MINIINFER_HOME": str(model_path.parent.parent)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "miniinfer", "run", "--no-browser", "--port", "0"], cwd=project_root(), env=environment,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    yield process
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+def start(model_path: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start `run` with an empty home, on any free port, as a terminal would (a process group of its own)."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, **variables: str) -> subprocess.Popen[str]:
+        environment = os.environ | {"HOME": str(tmp_path), "MINIINFER_HOME": str(model_path.parent.parent)} | variables
+        process = subprocess.Popen(
+            [sys.executable, "-m", "miniinfer", "run", "--port", "0", *arguments], cwd=project_root(), env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def address_of(app: subprocess.Popen[str]) -> str:
@@ -46,7 +57,8 @@ def answers(address: str) -> bool:
 
 
 @pytest.mark.parametrize("how", ["Ctrl-C", "SIGTERM"])
-def test_it_runs_until_it_is_ended(app: subprocess.Popen[str], how: str) -> None:
+def test_it_runs_until_it_is_ended(start: Start, how: str) -> None:
+    app = start("--no-browser")
     address = address_of(app)
     assert address.startswith("http://127.0.0.1:")
     assert answers(address)
@@ -62,8 +74,8 @@ def test_it_runs_until_it_is_ended(app: subprocess.Popen[str], how: str) -> None
     assert not answers(address)
 
 
-def test_an_app_that_ends_by_itself_is_said(app: subprocess.Popen[str]) -> None:
-    """Its own process id is the only child of ours; ending that one ends us, with its status."""
+def test_it_ends_when_the_app_does(start: Start) -> None:
+    app = start("--no-browser")
     address = address_of(app)
     children = Path(f"/proc/{app.pid}/task/{app.pid}/children").read_text().split()
     assert len(children) == 1
@@ -71,3 +83,15 @@ def test_an_app_that_ends_by_itself_is_said(app: subprocess.Popen[str]) -> None:
     app.communicate(timeout=30)
     assert app.returncode != 0
     assert not answers(address)
+
+
+def test_the_browser_is_opened_once_the_app_answers(start: Start, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    opened = tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{opened}.part"\nmv "{opened}.part" "{opened}"\n')
+    browser.chmod(0o755)
+    address = address_of(start(BROWSER=str(browser)))
+    limit = time.monotonic() + 20
+    while not opened.exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert opened.read_text() == f"{address}\n"
