@@ -114,7 +114,7 @@ def test_no_network(entry: ModelEntry, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ("/usr/bin/python: No module named pip\n", "run `.* -m ensurepip`"),
+        ("python: No module named pip\n", "run `.* -m ensurepip`"),
         ("ERROR: Could not install: [Errno 28] No space left on device\n", "The disk filled up.*PIP_CACHE_DIR"),
         ("WARNING: Retrying\nERROR: No matching distribution found\n", r"\(No matching distribution found\)"),
         ("", r"\(no message\)"),

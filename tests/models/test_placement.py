@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,8 @@ def test_off_the_cpu_one_dense_tensor_serves_both_ends_of_a_tied_model(tmp_path:
     assert not weights.unembed.packed
     assert weights.embedding.storage == "float32"
     assert weights.embedding.nbytes == VOCAB * HIDDEN * 4
-    embedding = weights.embedding.lookup.__closure__[0].cell_contents  # type: ignore[attr-defined]
-    assert (embedding is matrix) is tied
+    held = inspect.getclosurevars(weights.embedding.lookup).nonlocals["matrix"]
+    assert (held is matrix) is tied
 
 
 def test_on_the_cpu_the_plain_copy_is_dropped(tmp_path: Path) -> None:
