@@ -1,0 +1,120 @@
+"""Who attends together, who sees what, and which key/value head a query head reads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.engine import Engine
+from miniinfer.engine.groups import make_groups, one_group_each
+from miniinfer.engine.scheduler import Scheduled
+from miniinfer.engine.sequence import Sequence
+from tests.engine.helpers import SMALL, shared_tiny
+
+CPU = torch.device("cpu")
+
+
+def entries(*shares: tuple[int, int]) -> list[Scheduled]:
+    """(num_tokens, start) of each sequence."""
+    return [Scheduled(Sequence(f"s{i}", [0] * 99, 9, SamplingParams()), *share) for i, share in enumerate(shares)]
+
+
+def shape(groups) -> list[tuple[int, int, int, int, int]]:
+    return [(g.first_seq, g.num_seqs, g.first_row, g.num_rows, g.context_len) for g in groups]
+
+
+def test_leading_single_rows_form_one_group() -> None:
+    """A chunk that the budget cut down to one row may stand behind longer ones: it is a group of its own."""
+    step = entries((1, 4), (1, 9), (5, 0), (1, 2))
+    assert shape(make_groups(step, CPU)) == [(0, 2, 0, 1, 10), (2, 1, 2, 5, 5), (3, 1, 7, 1, 3)]
+    assert shape(one_group_each(step, CPU)) == [(0, 1, 0, 1, 5), (1, 1, 1, 1, 10), (2, 1, 2, 5, 5), (3, 1, 7, 1, 3)]
+    assert shape(make_groups(entries((7, 0)), CPU)) == [(0, 1, 0, 7, 7)]
+
+
+def test_a_row_sees_the_positions_up_to_its_own() -> None:
+    [chunk] = make_groups(entries((3, 2)), CPU)
+    assert chunk.hidden.shape == (1, 1, 3, 5)
+    assert (~chunk.hidden[0, 0]).sum(1).tolist() == [3, 4, 5]
+    [decodes] = make_groups(entries((1, 0), (1, 3), (1, 1)), CPU)
+    assert decodes.hidden.shape == (3, 1, 1, 4)
+    assert (~decodes.hidden[:, 0, 0]).int().tolist() == [[1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 0, 0]]
+
+
+def test_no_mask_where_every_row_sees_all() -> None:
+    for step in (entries((1, 5)), entries((1, 5), (1, 5)), entries((1, 0))):
+        [group] = make_groups(step, CPU)
+        assert group.hidden is None
+
+
+@pytest.mark.parametrize("shares", [((1, 4), (1, 9)), ((1, 4), (5, 0)), ((6, 3),), ((1, 0), (1, 0), (4, 2), (1, 7))])
+def test_no_row_is_without_a_key(shares) -> None:
+    """KV-04: a softmax over nothing would be NaN."""
+    for group in make_groups(entries(*shares), CPU):
+        if group.hidden is not None:
+            assert (~group.hidden).any(-1).all()
+
+
+def test_splitting_and_joining_heads_are_inverse() -> None:
+    q = torch.randn(13, 10, 8)
+    for group in make_groups(entries((1, 4), (1, 9), (1, 1), (10, 0)), CPU):
+        split = group.split_queries(q, 2)
+        rows = slice(group.first_row, group.first_row + group.num_seqs * group.num_rows)
+        assert torch.equal(group.join_heads(split, 2), q[rows])
+        heads = group.split_heads(split, 2)  # [K, S, G, Tq, D]
+        assert torch.equal(heads[1, 0, 3, -1], q[group.first_row + group.num_rows - 1, 1 * 5 + 3])
+
+
+def test_query_head_h_reads_key_value_head_h_over_g() -> None:
+    """KV-07: with values that are constant in each head, every query head's mix is the constant of its own K/V head."""
+    engine = Engine(shared_tiny(), SMALL)
+    engine.add_request([3, 4, 5, 6, 7], SamplingParams(temperature=0, max_new_tokens=4))
+    constants = torch.tensor([10.0, 20.0])
+
+    def pretend(stage, state) -> None:
+        if stage.name == "qkv_proj":
+            state.v = constants[None, :, None].expand_as(state.v)
+        if stage.name == "attn_mix":
+            expected = constants.repeat_interleave(5)[None, :, None].expand_as(state.z)
+            torch.testing.assert_close(state.z, expected)
+
+    while engine.step(pretend):
+        pass
+
+
+def test_one_sequence_of_nan_stays_alone() -> None:
+    """A row from which no token can be drawn ends its own sequence with a sentence; the others do not notice."""
+    engine = Engine(shared_tiny(), EngineConfig(block_size=4, pool_chunk_blocks=3))
+    params = SamplingParams(temperature=0, max_new_tokens=8)
+    seqs = [engine.add_request(range(n, n + 5), params) for n in (0, 10, 20)]
+    expected = []
+    for seq in seqs:
+        alone = Engine(shared_tiny(), SMALL)
+        expected.append(alone.add_request(seq.prompt_ids, params))
+        while alone.step():
+            pass
+
+    def poison(stage, state) -> None:
+        if stage.name == "embed" and len(seqs[1].output_ids) == 2:
+            for row, entry in enumerate(state.scheduled):
+                if entry.seq is seqs[1]:
+                    state.resid_pre = state.resid_pre.index_fill(0, torch.tensor([row]), float("nan"))
+
+    while state := engine.step(poison):
+        engine.check()
+        if state.errors:
+            [r] = state.errors
+            assert state.token_ids[r] == -1
+            assert not state.probs[r].any()
+    assert seqs[1].finish_reason == "abort"
+    assert seqs[1].output_ids == expected[1].output_ids[:2]
+    assert "no usable logits" in seqs[1].error
+    for i in (0, 2):
+        assert (seqs[i].output_ids, seqs[i].finish_reason) == (expected[i].output_ids, "length")
+    engine.release(seqs[1])
+    later = engine.add_request(range(10, 15), params)  # in the blocks that held NaN
+    other = engine.add_request(range(30), params)
+    while engine.step():
+        pass
+    assert later.output_ids == expected[1].output_ids
+    assert other.error is None
