@@ -10,8 +10,18 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.groups import one_group_each
-from tests.engine.helpers import GREEDY, PROMPT, PROMPTS, SMALL, logits_by_seq, run_all, same, shared_tiny, solo
-from tests.engine.helpers import tiny_engine
+from tests.engine.helpers import (
+    GREEDY,
+    PROMPT,
+    PROMPTS,
+    SMALL,
+    logits_by_seq,
+    run_all,
+    same,
+    shared_tiny,
+    solo,
+    tiny_engine,
+)
 from tests.engine.oracle import oracle_logits
 
 ACROSS_SHAPES = 1e-3  # another shape may add in another order

@@ -26,7 +26,7 @@ def test_a_coin_is_a_function_of_seed_and_index() -> None:
 
 def test_coins_are_uniform() -> None:
     coins = np.array([coin(3, index) for index in range(20_000)])
-    assert 0 <= coins.min()
+    assert coins.min() >= 0
     assert coins.max() < 1
     counts = np.histogram(coins, bins=50, range=(0, 1))[0]
     chi_square = ((counts - 400) ** 2 / 400).sum()
