@@ -21,6 +21,7 @@ class Bus {
   hover = null; // {pos, ...}: lit everywhere, see tooltip.js
   head = null; // [layer, head]
   notice = null; // one sentence for the status line
+  #canvases = new Set();
   #listeners = new Set();
   #dirty = new Set();
   #frame = 0;
@@ -30,10 +31,14 @@ class Bus {
     this.player = new Player(this);
   }
 
-  /** fn(dirty: Set of keys) runs once a frame in which something changed. Returns the way to stop it. */
-  on(fn) {
-    this.#listeners.add(fn);
-    return () => this.#listeners.delete(fn);
+  /**
+   * fn(dirty: Set of keys) runs once a frame in which something changed; `canvas` ones come first, because drawing text on a
+   * canvas makes the browser work out all styles changed before it. Returns the way to stop it.
+   */
+  on(fn, canvas = false) {
+    const set = canvas ? this.#canvases : this.#listeners;
+    set.add(fn);
+    return () => set.delete(fn);
   }
 
   changed(...keys) {
@@ -45,7 +50,7 @@ class Bus {
     this.#frame = 0;
     const dirty = this.#dirty;
     this.#dirty = new Set();
-    for (const fn of this.#listeners) fn(dirty);
+    for (const fn of [...this.#canvases, ...this.#listeners]) fn(dirty);
     this.player.painted();
   }
 

@@ -39,8 +39,26 @@ export function show(el, visible) {
   if (el.hidden === visible) el.hidden = !visible;
 }
 
+/** Length of a bar as a share of its track; scaled, because a moving width would lay out the page in every frame. */
+export function bar(el, share) {
+  const value = `scaleX(${Math.max(0, Math.min(1, share)).toFixed(4)})`;
+  if (el.style.transform !== value) el.style.transform = value;
+}
+
+const motion = window.matchMedia("(prefers-reduced-motion: reduce)");
+
 /** True when the reader asked for less motion. */
-export const calm = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+export const calm = () => motion.matches;
+
+/** A click with the pointer leaves no focus behind, so that space and the arrows go on to drive the run. */
+export function keepKeys(root) {
+  root.addEventListener("mousedown", (event) => {
+    if (!event.target.closest?.("button") || event.button !== 0) return;
+    event.preventDefault();
+    document.activeElement?.blur();
+  });
+  return root;
+}
 
 /** A two-state switch: button with aria-pressed. `value` is read by paint(). */
 export function toggle(label, title, onChange, testid) {

@@ -2,7 +2,7 @@
 
 const KEY = "miniinfer.view";
 
-const DEFAULTS = { map: "rows", hideFirst: false, norm: "k", colour: false, speed: 4, window: "all", columns: null, rows: null };
+const DEFAULTS = { map: "rows", hideFirst: false, norm: "k", colour: false, speed: 4, window: "all", columns: null, rows: null, stepped: false };
 
 export function loadPrefs() {
   try {

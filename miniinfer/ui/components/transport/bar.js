@@ -1,6 +1,6 @@
 // The bar: buttons, speed, scrubber, run menu, what runs on what.
 
-import { h, setAttr, setText, show } from "../shared/dom.js";
+import { h, keepKeys, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { icon, setIcon } from "../shared/icons.js";
 import { toEnd } from "../shared/keyboard.js";
@@ -87,5 +87,6 @@ export function createBar(bus) {
     modelBar.firstChild.style.width = known ? `${100 * state.progress}%` : "";
   }
 
+  keepKeys(root);
   return { root, paint, stop: menu.stop };
 }

@@ -3,11 +3,12 @@
 import { h, segmented, setAttr, setText, show, toggle } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { quoted, tokenText } from "../shared/tokens.js";
+import { quoted } from "../shared/tokens.js";
 import { createBigHead } from "./bighead.js";
 import { createHeadMap } from "./headmap.js";
 import { attentionLegend } from "./legend.js";
 import { createPanel } from "./panel.js";
+import { createReads } from "./reads.js";
 import { NEAR } from "./window.js";
 
 export function createAttention(bus) {
@@ -23,15 +24,21 @@ export function createAttention(bus) {
   const kvHead = h("span", { class: "quiet", title: "Query heads share key/value heads (grouped-query attention): this one reads the cache of" });
   const panel = createPanel({ id: "attention", name: "Attention", question: "Which earlier tokens does this one read?", controls: [range, hideFirst] });
   const legend = attentionLegend();
-  const reads = h("p", { class: "reads", "data-testid": "attention-reads" });
+  const reads = createReads(bus);
   const heads = createHeadMap(bus);
   const big = createBigHead(bus);
   panel.body.append(
     h("div", { class: "side" }, h("div", { class: "bar small" }, h("span", { class: "quiet", text: "all heads:" }), map), heads.root),
-    h("div", { class: "main" }, h("div", { class: "bar" }, layer.root, head.root, kvHead, h("span", { class: "gap" }), mark, legend.root), reads, big.root),
+    h("div", { class: "main" }, h("div", { class: "inner" }, big.root,
+      h("div", { class: "aside" }, h("div", { class: "bar" }, layer.root, head.root, kvHead), h("div", { class: "bar scale" }, legend.root, mark), reads.line, reads.list))),
   );
 
-  function paint(view, theme, dirty) {
+  function draw(view, theme) {
+    heads.paint(view, theme);
+    big.paint(view, theme);
+  }
+
+  function paint(view, theme) {
     map.choose(bus.prefs.map);
     range.choose(bus.prefs.window);
     setAttr(hideFirst, "aria-pressed", String(bus.prefs.hideFirst));
@@ -42,32 +49,12 @@ export function createAttention(bus) {
       const group = view.info.num_heads / view.info.num_kv_heads;
       layer.paint(view.info.num_layers, bus.head[0]);
       head.paint(view.info.num_heads, bus.head[1]);
-      setText(kvHead, `(KV head ${Math.floor(bus.head[1] / group)} of ${view.info.num_kv_heads})`);
+      setText(kvHead, `KV head ${Math.floor(bus.head[1] / group)}`);
     }
-    sentence(view);
-    heads.paint(view, theme, dirty);
-    big.paint(view, theme, dirty);
+    reads.paint(view);
   }
 
-  let said = "";
-  function sentence(view) {
-    const row = view && view.q >= 0 && bus.head ? view.history.row(...bus.head, view.q) : null;
-    const key = row ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}` : `- ${view?.cursor} ${view?.q}`;
-    if (key === said) return;
-    said = key;
-    if (!row) {
-      const words = !view ? "" : view.cursor === 0 ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps."
-        : `Fetching the attention of step ${view.cursor} …`;
-      return void setText(reads, words);
-    }
-    const best = [...row.keys()].filter((k) => !(bus.prefs.hideFirst && k === 0)).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((k) => row[k] > 8);
-    const { tokens } = view.history;
-    reads.replaceChildren(tokenText(tokens[view.q], view.selected === null ? "now" : "picked"), " ", h("span", { class: "quiet", text: `at position ${view.q} reads ` }),
-      ...best.flatMap((k, i) => [i ? h("span", { class: "quiet", text: ", " }) : null, tokenText(tokens[k]), ` ${attention(row[k])}`]),
-      best.length ? "" : h("span", { class: "quiet", text: "nothing else" }));
-  }
-
-  return { root: panel.root, panel, paint, hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme)), stop: () => (heads.stop(), big.stop()) };
+  return { root: panel.root, panel, draw, paint, hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme), reads.hover()), stop: () => (heads.stop(), big.stop()) };
 }
 
 /** u8 on the square-root scale -> "43 %", "1.2 %", as exact as 8 bits are. */

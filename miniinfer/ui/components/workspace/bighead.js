@@ -2,7 +2,7 @@
 
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./attention.js";
-import { createCanvas, createImage, hatch, pointIn } from "./canvas.js";
+import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
 import { capacity, headWindow } from "./window.js";
 
 const MIN_LABEL = 12; // px between two token labels
@@ -43,9 +43,9 @@ export function createBigHead(bus) {
     const longest = Math.min(90, Math.max(40, canvas.width * 0.16));
     const roomy = Math.min(canvas.width - longest, canvas.height - longest) / size;
     const text = roomy >= MIN_LABEL / 6; // otherwise positions only
-    const [x, y] = text ? [longest, Math.min(longest, 78)] : [38, 20];
+    const [x, y] = text ? [longest, Math.min(longest, 66)] : [38, 20];
     const side = Math.max(40, Math.min(canvas.width - x - 2, canvas.height - y - 2));
-    const cell = side / size >= 3 ? Math.floor(side / size) : side / size;
+    const cell = side / size >= 12 ? Math.floor(side / size) : side / size;
     return { from, to, size, x, y, cell, text, labelWidth: x - 8, labelHeight: y - 6 };
   }
 
@@ -62,6 +62,7 @@ export function createBigHead(bus) {
       frame(context, view, theme);
     }
     labels(context, view, theme);
+    axes(context, theme);
     const [layer, head] = bus.head;
     canvas.root.setAttribute("aria-label", `Attention of layer ${layer}, head ${head}: ${g.to - g.from} queries by keys. The sentence above names the largest.`);
     hover(view, theme);
@@ -96,11 +97,11 @@ export function createBigHead(bus) {
   // Grid lines where cells are large, the rows of this step, the row looked at.
   function frame(context, view, theme) {
     const n = g.to - g.from;
-    if (g.cell >= 9) {
+    if (g.cell >= 12) {
       context.fillStyle = theme.bg;
       for (let i = 1; i < n; i++) {
-        context.fillRect(g.x, g.y + i * g.cell - 0.5, (i + 1) * g.cell, 1);
-        context.fillRect(g.x + i * g.cell - 0.5, g.y + (i - 1) * g.cell, 1, (n - i + 1) * g.cell);
+        context.fillRect(g.x, Math.round(g.y + i * g.cell) - 0.5, (i + 1) * g.cell, 1);
+        context.fillRect(Math.round(g.x + i * g.cell) - 0.5, g.y + (i - 1) * g.cell, 1, (n - i + 1) * g.cell);
       }
     }
     context.fillStyle = theme.blue;
@@ -126,19 +127,28 @@ export function createBigHead(bus) {
     const step = Math.max(1, Math.ceil(MIN_LABEL / g.cell));
     context.textBaseline = "middle";
     const every = g.text ? step : niceStep(g.size * 26 / (g.cell * g.size));
-    context.font = g.text ? `11px ${theme.mono}, monospace` : `11px ${theme.font}, sans-serif`;
+    setFont(context, g.text ? `11px ${theme.mono}, monospace` : `11px ${theme.font}, sans-serif`);
     for (let i = 0; i < n; i++) {
       const pos = g.from + i;
       const now = pos === view.q;
       if (!now && (g.text ? i % every || Math.abs(pos - view.q) * g.cell < MIN_LABEL : pos % every || Math.abs(pos - view.q) * g.cell < 26)) continue;
       if (g.text && pos >= view.history.tokens.length) break;
       const words = g.text ? visible(view.history.tokens[pos][1]) : String(pos);
-      context.fillStyle = now ? (view.selected === null ? theme.blue : theme.text) : pos < view.ctx ? theme.text2 : theme.line2;
+      context.fillStyle = now ? (view.selected === null ? theme.blue : theme.text) : theme.text2;
       label(context, words, g.x - 7, g.y + (i + 0.5) * g.cell, g.labelWidth, 0);
-      context.fillStyle = now ? context.fillStyle : pos < view.ctx ? theme.text2 : theme.line2;
       if (g.text) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 6, g.labelHeight, -Math.PI / 2);
       else if (pos + 26 / g.cell < n + g.from || now) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 8, 60, null);
     }
+  }
+
+  // In the corner: what goes down and what goes across.
+  function axes(context, theme) {
+    if (!g.text) return;
+    setFont(context, `11px ${theme.font}, sans-serif`);
+    context.fillStyle = theme.text2;
+    context.textAlign = "right";
+    context.fillText("reads →", g.x - 7, g.y - 22);
+    context.fillText("token ↓", g.x - 7, g.y - 8);
   }
 
   function hover(view, theme) {

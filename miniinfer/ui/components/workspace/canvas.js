@@ -18,6 +18,7 @@ export function createCanvas({ label, testid, className = "" }) {
       canvas.width = Math.max(1, Math.round(clientWidth * dpr));
       canvas.height = Math.max(1, Math.round(clientHeight * dpr));
     }
+    for (const context of Object.values(self.contexts)) fonts.delete(context); // a new size resets the context
     self.onResize?.();
   };
   const observer = new ResizeObserver(fit);
@@ -55,6 +56,15 @@ export function createImage() {
       target.drawImage(canvas, x, y, width, height);
     },
   };
+}
+
+const fonts = new WeakMap();
+
+/** Setting even the same canvas font can make the browser work out styles; so only when it differs. */
+export function setFont(context, font) {
+  if (fonts.get(context) === font) return;
+  fonts.set(context, font);
+  context.font = font;
 }
 
 /** Diagonal hatching inside a rectangle: allocated but empty, or not known. */

@@ -35,7 +35,7 @@ export function createCumulative(bus) {
     track.style.paddingRight = `${100 * Math.max(0, next.rest.used)}%`;
     show(pin, next.coin !== null);
     pin.classList.toggle("unused", next.greedy || next.forced);
-    if (next.coin !== null) pin.style.left = `${100 * next.coin}%`;
+    if (next.coin !== null) pin.style.transform = `translateX(${100 * next.coin}%)`;
     setText(words, sentence(next));
     track.setAttribute("aria-label", sentence(next));
   }

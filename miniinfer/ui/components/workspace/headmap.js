@@ -1,6 +1,6 @@
 // Layers down, heads across: each cell the newest row of its head, or its pattern. A click chooses the head.
 
-import { createCanvas, createImage, hatch, pointIn } from "./canvas.js";
+import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
 import { cellLines } from "./attention.js";
 import { Patterns } from "./patterns.js";
 
@@ -86,6 +86,7 @@ export function createHeadMap(bus) {
     const n = q + 1;
     const skip = bus.prefs.hideFirst ? 1 : 0;
     const table = theme.ramps.attention.rgba;
+    const empty = rgba(theme.side);
     for (let layer = 0; layer < info.num_layers; layer++) {
       for (let head = 0; head < info.num_heads; head++) {
         const [x0, y0, x1, y1] = box(layer, head, w, rows);
@@ -97,7 +98,7 @@ export function createHeadMap(bus) {
             const to = Math.max(from + 1, Math.floor(((x + 1 - x0) * n) / (x1 - x0)));
             for (let k = Math.max(from, skip); k < to; k++) if (all[base + k] > value) value = all[base + k];
           }
-          const colour = table[value];
+          const colour = q < 0 ? empty : table[value];
           for (let y = y0; y < y1; y++) pixels[y * w + x] = colour;
         }
       }
@@ -109,7 +110,8 @@ export function createHeadMap(bus) {
     const { info, ctx } = view;
     const table = theme.ramps.attention.rgba;
     const pooled = patterns.at(view, Math.max(8, Math.min(32, Math.floor(grid.ch * canvas.dpr))));
-    const unknown = rgba(theme.line);
+    const unknown = rgba(theme.line2);
+    const masked = rgba(theme.hover);
     const n = ctx / (pooled.bin || 1);
     for (let layer = 0; layer < info.num_layers; layer++) {
       for (let head = 0; head < info.num_heads; head++) {
@@ -121,7 +123,7 @@ export function createHeadMap(bus) {
           for (let x = x0; x < x1; x++) {
             const j = Math.floor(((x - x0) * n) / (x1 - x0));
             const hidden = bus.prefs.hideFirst && j === 0 && pooled.bin === 1;
-            pixels[y * w + x] = j > i || ctx === 0 || hidden ? table[0] : line ? table[line[h * (i + 1) + j]] : unknown;
+            pixels[y * w + x] = j > i || ctx === 0 ? masked : hidden ? table[0] : line ? table[line[h * (i + 1) + j]] : unknown;
           }
         }
       }
@@ -130,7 +132,7 @@ export function createHeadMap(bus) {
   }
 
   function labels(context, { info }, theme) {
-    context.font = `11px ${theme.font}, sans-serif`;
+    setFont(context, `11px ${theme.font}, sans-serif`);
     context.fillStyle = theme.text2;
     context.textBaseline = "middle";
     context.textAlign = "right";
@@ -158,19 +160,32 @@ export function createHeadMap(bus) {
     context.strokeRect(grid.x(head) - 1, grid.y(layer) - 1, grid.cw, grid.ch + 1);
     const at = bus.hover;
     if (!at) return;
+    if (at.factor === "heads") return groups(context, view, theme);
     if (at.src === "map" && at.cell) {
       context.lineWidth = 1;
       context.strokeRect(grid.x(at.cell.head) - 0.5, grid.y(at.cell.layer) - 0.5, grid.cw, grid.ch);
     }
     const span = bus.prefs.map === "patterns" ? view.ctx : view.q + 1;
     if (at.pos === null || at.pos === undefined || at.pos >= span) return;
+    // A mark above and a faint line through all heads at the position under the pointer.
     context.fillStyle = theme.text;
-    context.globalAlpha = 0.55;
-    const width = Math.max(1, Math.min(3, (grid.cw - 2) / span));
-    for (let head2 = 0; head2 < grid.heads; head2++) {
-      context.fillRect(grid.x(head2) + ((grid.cw - 2) * (at.pos + 0.5)) / span - width / 2, TOP, width, canvas.height - TOP);
+    for (let other = 0; other < grid.heads; other++) {
+      const x = Math.round(grid.x(other) + ((grid.cw - 2) * (at.pos + 0.5)) / span);
+      context.globalAlpha = 0.3;
+      context.fillRect(x, TOP, 1, canvas.height - TOP);
+      context.globalAlpha = 1;
+      context.fillRect(x - 1, TOP - 3, 3, 3);
     }
-    context.globalAlpha = 1;
+  }
+
+  // The KV heads that the formula counts.
+  function groups(context, { info }, theme) {
+    context.lineWidth = 2;
+    context.strokeStyle = theme.text;
+    for (let group = 0; group < info.num_kv_heads; group++) {
+      const x = grid.x(group * grid.perGroup);
+      context.strokeRect(x - 1, TOP - 1, grid.x((group + 1) * grid.perGroup - 1) + grid.cw - x, canvas.height - TOP);
+    }
   }
 
   return { root: canvas.root, paint, hover, stop: canvas.stop };

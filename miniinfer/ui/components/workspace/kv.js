@@ -1,6 +1,6 @@
 // The KV cache: layers by positions, a column a step; three numbers; bytes per token as a product of named factors.
 
-import { h, segmented, setText, show } from "../shared/dom.js";
+import { calm, h, segmented, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createCanvas, pointIn } from "./canvas.js";
@@ -15,16 +15,17 @@ const SLIDE = 120; // ms a new column takes to slide in
 
 export function createKv(bus) {
   const norm = segmented("Colour shows the length of", [["k", "K", "Length of the keys (as cached, after RoPE)"], ["v", "V", "Length of the values"]], (value) => bus.setPref("norm", value), "kv-norm");
-  const panel = createPanel({ id: "kv", name: "KV cache", question: "What is kept, so that nothing is computed twice?", controls: [h("span", { class: "small quiet", text: "length of" }), norm] });
   const legend = normLegend();
   const mark = sourceMark("Bytes and vector lengths of the KV cache");
+  const scale = h("span", { class: "controls" }, h("span", { class: "quiet", text: "length of" }), norm, legend.root, mark);
+  const panel = createPanel({ id: "kv", name: "KV cache", question: "What is kept, so that nothing is computed twice?", controls: [scale] });
   const formula = createFormula(bus);
   const sizes = ["used", "allocated", "reserved"].map((name) => size(name));
   const without = h("span", { class: "size ghost", "data-testid": "kv-without-gqa" }, h("span", { class: "quiet", text: "without GQA " }), h("b", { class: "num" }));
   const canvas = createCanvas({ label: "KV cache: layers by positions", testid: "kv-canvas" });
   const heat = createHeat();
-  const top = h("div", { class: "bar sizes" }, sizes.map((item) => item.root), without, h("span", { class: "gap" }), mark, legend.root);
-  panel.body.append(formula.root, top, canvas.root);
+  const top = h("div", { class: "kv-top" }, formula.root, h("div", { class: "sizes" }, sizes.map((item) => item.root), without));
+  panel.body.append(top, canvas.root);
   let last = { view: null, theme: null };
   let g = null;
   let slideFrom = { ctx: 0, at: 0, run: null };
@@ -62,9 +63,10 @@ export function createKv(bus) {
     bus.setHover({ ...where, pos: at.pos, lines });
   }
 
-  function paint(view, theme, dirty) {
+  function paint(view, theme) {
     norm.choose(bus.prefs.norm);
     show(top, Boolean(view));
+    show(scale, Boolean(view));
     formula.paint(view);
     if (!view) return;
     mark.set(view.history.source.kv);
@@ -72,10 +74,13 @@ export function createKv(bus) {
     const range = view.history.kvRange[bus.prefs.norm === "v" ? 1 : 0];
     show(legend.root, range !== null);
     if (range) legend.paint(theme, format.sig3(range[0]), format.sig3(range[1]));
-    if (!["data", "run", "cursor", "select", "prefs", "theme"].some((key) => dirty.has(key))) return;
+  }
+
+  function drawNew(view, theme, dirty) {
+    if (!view || !["data", "run", "cursor", "select", "prefs", "theme"].some((key) => dirty.has(key))) return;
     // One new column slides in; anything else is simply there.
-    const one = dirty.has("cursor") && slideFrom.run === view.history && view.ctx > slideFrom.ctx && view.meta?.n === 1;
-    slideFrom = { ctx: view.ctx, run: view.history, at: one && !bus.player.hurry ? performance.now() : slideFrom.ctx === view.ctx ? slideFrom.at : 0 };
+    const one = dirty.has("cursor") && !(bus.player.playing && bus.player.interval < 200) && slideFrom.run === view.history && view.ctx > slideFrom.ctx && view.meta?.n === 1;
+    slideFrom = { ctx: view.ctx, run: view.history, at: one ? performance.now() : slideFrom.ctx === view.ctx ? slideFrom.at : 0 };
     draw(view, theme);
   }
 
@@ -96,9 +101,9 @@ export function createKv(bus) {
     if (!context) return;
     g = measureKv(view, canvas.width, canvas.height);
     const progress = Math.min(1, (performance.now() - slideFrom.at) / SLIDE);
-    heat.draw(context, g, view, theme, bus.prefs.norm === "v" ? 1 : 0, reduced() ? 1 : progress, canvas.dpr);
+    heat.draw(context, g, view, theme, bus.prefs.norm === "v" ? 1 : 0, calm() ? 1 : progress, canvas.dpr);
     drawGrowth(context, g, view, theme);
-    if (progress < 1 && !reduced()) requestAnimationFrame(() => last.view === view && draw(view, theme));
+    if (progress < 1 && !calm()) requestAnimationFrame(() => last.view === view && draw(view, theme));
     canvas.root.setAttribute("aria-label", `KV cache: ${view.ctx} of ${g.allocated} allocated positions used, in ${view.info.num_layers} layers`);
     hover(view, theme);
   }
@@ -117,10 +122,9 @@ export function createKv(bus) {
     if (at?.factor) heat.factor(context, g, at.factor, theme);
   }
 
-  return { root: panel.root, panel, paint, hover, stop: canvas.stop };
+  return { root: panel.root, panel, draw: drawNew, paint, hover, stop: canvas.stop };
 }
 
-const reduced = () => window.matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function size(name) {
   const value = h("b", { class: "num" });

@@ -2,6 +2,7 @@
 // and the dashed line is the same cache without grouped-query attention.
 
 import * as format from "../shared/format.js";
+import { setFont } from "./canvas.js";
 
 export function drawGrowth(context, g, { info, ctx }, theme) {
   if (g.growth < 34) return;
@@ -34,7 +35,7 @@ export function drawGrowth(context, g, { info, ctx }, theme) {
   context.arc(x(ctx), y(ctx * g.per), 3.5, 0, 7);
   context.fill();
 
-  context.font = `11px ${theme.font}, sans-serif`;
+  setFont(context, `11px ${theme.font}, sans-serif`);
   context.textBaseline = "middle";
   context.textAlign = "right";
   const right = x(g.slots) - 4;

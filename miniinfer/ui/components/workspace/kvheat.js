@@ -1,6 +1,6 @@
 // Cells of the KV cache: one column a position, one line a layer.
 
-import { createImage, hatch } from "./canvas.js";
+import { createImage, hatch, setFont } from "./canvas.js";
 
 export function createHeat() {
   const image = createImage();
@@ -48,7 +48,7 @@ export function createHeat() {
 
 function lines(context, g, n, theme) {
   context.fillStyle = theme.bg;
-  for (let p = 1; p < n; p++) context.fillRect(g.x + p * g.col - 1, g.top, 1, g.row * g.layers);
+  for (let p = 1; p < n; p++) context.fillRect(Math.round(g.x + p * g.col) - 1, g.top, 1, g.row * g.layers);
 }
 
 function blocks(context, g, right, theme) {
@@ -64,7 +64,7 @@ function blocks(context, g, right, theme) {
 }
 
 function axis(context, g, info, theme) {
-  context.font = `11px ${theme.font}, sans-serif`;
+  setFont(context, `11px ${theme.font}, sans-serif`);
   context.fillStyle = theme.text2;
   context.textBaseline = "middle";
   context.textAlign = "right";
@@ -90,7 +90,7 @@ function band(context, g, { history, info, ctx, cursor }, theme) {
   const prefilled = metas.reduce((most, meta) => (meta.phase === "prefill" ? Math.max(most, meta.ctx) : most), 0);
   const passes = metas.filter((meta) => meta.phase === "prefill").length;
   context.textBaseline = "middle";
-  context.font = `11px ${theme.font}, sans-serif`;
+  setFont(context, `11px ${theme.font}, sans-serif`);
   const part = (from, to, words, colour) => {
     const [x, w] = [g.x + from * g.col, (to - from) * g.col - 2];
     context.fillStyle = colour;
@@ -100,7 +100,7 @@ function band(context, g, { history, info, ctx, cursor }, theme) {
     return [x, w, words];
   };
   const a = part(0, prefilled, passes > 1 ? `prefill in ${passes} steps` : "prefill: one pass", theme.line2);
-  const room = ctx > prefilled ? a[1] : (g.slots - 0) * g.col;
+  const room = ctx > prefilled ? a[1] : g.slots * g.col;
   let free = g.x;
   for (const words of [a[2], "prefill"]) {
     if (context.measureText(words).width > room) continue;
@@ -110,7 +110,14 @@ function band(context, g, { history, info, ctx, cursor }, theme) {
   }
   if (ctx <= prefilled) return;
   const b = part(prefilled, ctx, "decode: a column a step", theme.text2);
-  context.fillText(b[2], Math.max(b[0], free), g.top - 11);
+  const end = g.x + g.slots * g.col;
+  for (const words of [b[2], "decode"]) {
+    const wide = context.measureText(words).width;
+    const x = Math.min(Math.max(b[0], free), end - wide);
+    if (x < free) continue;
+    context.fillText(words, x, g.top - 11);
+    break;
+  }
 }
 
 /** Hovering a factor of the formula shows what it counts. */

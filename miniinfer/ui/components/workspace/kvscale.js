@@ -10,10 +10,11 @@ export function measureKv({ info, meta }, width, height) {
   const per = 2 * info.num_layers * info.num_kv_heads * info.head_dim * info.itemsize;
   const allocated = meta ? Math.round(meta.kv_alloc / per) : 0;
   const slots = slotsShown(info, allocated);
-  const growth = height > 150 ? Math.min(90, Math.round(height * GROWTH)) : 0;
+  const growth = height > 150 ? Math.min(200, Math.round(height * GROWTH)) : 0;
   const row = (height - BAND - AXIS - growth) / info.num_layers;
   const free = width - LEFT - 4;
-  const col = free / slots >= 4 ? Math.floor(free / slots) : free / slots;
+  const whole = Math.floor(free / slots);
+  const col = whole >= 4 && whole * slots > 0.96 * free ? whole : free / slots;
   const bottom = BAND + row * info.num_layers;
   return { x: LEFT, top: BAND, col, row, layers: info.num_layers, slots, allocated, per, block: info.block_size, bottom,
     growthTop: bottom + AXIS + 4, growthBottom: height - 3, growth };

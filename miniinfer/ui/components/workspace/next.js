@@ -1,6 +1,6 @@
 // Next token: the distribution the draw used beside the raw one. A click on a candidate branches the run there.
 
-import { h, setAttr, setText, show } from "../shared/dom.js";
+import { bar, h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { quoted, setToken, tokenText } from "../shared/tokens.js";
@@ -9,13 +9,16 @@ import { createPanel } from "./panel.js";
 
 const CUTS = { top_k: "top-k", top_p: "top-p", min_p: "min-p", temperature: "temperature", repetition: "repetition", presence_frequency: "presence/frequency" };
 
+const ROW = 23; // px, as in the style sheet
+
 export function createNext(bus) {
   const panel = createPanel({ id: "next", name: "Next token", question: "What could come next?" });
   const mark = sourceMark("Probabilities");
   const context = h("p", { class: "after", "data-testid": "next-context" });
   const entropy = h("span", { class: "small quiet num" });
-  const head = h("div", { class: "cand-head small quiet" }, h("span", { text: "token" }), h("span", { class: "key" }, h("i", { class: "swatch used" }), "used for the draw", h("i", { class: "swatch raw" }), "raw"),
-    h("span", { class: "right", text: "used" }), h("span", { class: "right", text: "raw" }));
+  const head = h("div", { class: "cand-head small quiet" }, h("span", { text: "token" }), h("span", {}),
+    h("span", { class: "right", title: "After temperature, penalties and filters: the odds the draw used" }, h("i", { class: "swatch used" }), "used"),
+    h("span", { class: "right", title: "The model's own odds, before anything was applied" }, h("i", { class: "swatch raw" }), "raw"));
   const list = h("div", { class: "cands", role: "group", "aria-label": "Candidates for the next token", "data-testid": "next-list" });
   const rest = h("div", { class: "cand rest", "data-testid": "next-rest" }, ...cells());
   const cumulative = createCumulative(bus);
@@ -24,6 +27,7 @@ export function createNext(bus) {
   panel.body.append(h("div", { class: "bar" }, context, h("span", { class: "gap" }), entropy, mark), content);
   const rows = [];
   let now = { view: null, next: null };
+  let moved = false;
 
   list.addEventListener("pointermove", (event) => point(event.target.closest?.(".cand"), event.clientX, event.clientY));
   list.addEventListener("pointerleave", () => (bus.setHover(null), paintHint(null)));
@@ -87,6 +91,15 @@ export function createNext(bus) {
     paintRest(next, scale, view.info);
     cumulative.paint(next, view);
     paintHint(null);
+    moved = true;
+  }
+
+  // The chosen token is always in sight, also when it was an unlikely one.
+  function settle() {
+    if (!moved) return;
+    moved = false;
+    const at = ROW * now.next.ids.indexOf(now.next.token);
+    list.scrollTop = at + ROW > list.clientHeight ? at - list.clientHeight / 2 : 0;
   }
 
   function paintContext(view) {
@@ -111,8 +124,8 @@ export function createNext(bus) {
     row.classList.toggle("drawn", next.ids[i] === next.token);
     row.classList.toggle("forced", next.forced && next.ids[i] === next.token);
     row.classList.toggle("follows", follows);
-    bars.children[0].style.width = `${(100 * next.used[i]) / scale}%`;
-    bars.children[1].style.width = `${(100 * next.raw[i]) / scale}%`;
+    bar(bars.children[0], next.used[i] / scale);
+    bar(bars.children[1], next.raw[i] / scale);
     setText(used, cut ? `cut: ${CUTS[cut] ?? cut}` : format.percent(next.used[i]));
     setText(raw, format.percent(next.raw[i]));
     setAttr(row, "aria-disabled", obstacle(row) ? "true" : null);
@@ -121,9 +134,9 @@ export function createNext(bus) {
 
   function paintRest(next, scale) {
     const [text, bars, used, raw] = rest.children;
-    setText(text, `rest: ${format.count(next.rest.count)} tokens`);
-    bars.children[0].style.width = `${(100 * next.rest.used) / scale}%`;
-    bars.children[1].style.width = `${(100 * next.rest.raw) / scale}%`;
+    setText(text, `${format.count(next.rest.count)} others`);
+    bar(bars.children[0], next.rest.used / scale);
+    bar(bars.children[1], next.rest.raw / scale);
     setText(used, format.percent(next.rest.used));
     setText(raw, format.percent(next.rest.raw));
     rest.title = `${format.count(next.kept)} tokens of the vocabulary were left to draw from.`;
@@ -137,7 +150,7 @@ export function createNext(bus) {
     cumulative.hover(at);
   }
 
-  return { root: panel.root, panel, paint, hover };
+  return { root: panel.root, panel, paint, hover, settle };
 }
 
 const cells = () => [h("span", { class: "cand-text" }), h("span", { class: "bars" }, h("i", { class: "used" }), h("i", { class: "raw" })), h("span", { class: "right num" }), h("span", { class: "right num quiet" })];

@@ -1,6 +1,6 @@
 // This step: what it cost, and where the time went.
 
-import { h, setAttr, setText, show } from "../shared/dom.js";
+import { bar, h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createPanel } from "./panel.js";
@@ -26,11 +26,10 @@ export function createStep(bus) {
   const empty = h("p", { class: "empty quiet", text: "Step 0: nothing ran yet. Time, tokens and bytes of each step will stand here." });
   panel.body.append(content, empty, timeline.root);
 
-  function paint(view, theme, dirty) {
+  function paint(view) {
     const meta = view?.meta ?? null;
     show(content, Boolean(meta));
     show(empty, !meta);
-    timeline.paint(view, theme, dirty);
     if (!meta) return;
     const { source } = view.history;
     setText(time, format.ms(meta.ms));
@@ -45,7 +44,7 @@ export function createStep(bus) {
     for (const bar of bars) bar.paint(meta.stages[bar.id] ?? 0, most, total);
   }
 
-  return { root: panel.root, panel, paint, hover: timeline.hover, stop: timeline.stop };
+  return { root: panel.root, panel, draw: timeline.paint, paint, hover: timeline.hover, stop: timeline.stop };
 }
 
 function fact(id, name, value, fallback, exact) {
@@ -71,7 +70,7 @@ function stage(id, name) {
     id,
     root,
     paint(ms, most, total) {
-      fill.style.width = `${(100 * ms) / most}%`;
+      bar(fill, ms / most);
       setText(value, format.ms(ms));
       root.title = `${name}: ${format.ms(ms)}, ${format.percent(total ? ms / total : 0)} of the step`;
     },

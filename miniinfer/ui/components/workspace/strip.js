@@ -77,9 +77,10 @@ export function createStrip(bus) {
     while (chips.length < end) add(view, chips.length);
     list.classList.toggle("compact", end > COMPACT);
     for (let pos = 0; pos < chips.length; pos++) style(view, theme, pos, end);
-    setText(panel.fact, fact(view));
+    setText(panel.fact, bus.notice ?? fact(view) + (bus.prefs.stepped ? "" : " · press → to step, space to play"));
+    panel.fact.classList.toggle("said", bus.notice !== null);
+    if (view.cursor > 0 && bus.moves > 3 && !bus.prefs.stepped) bus.setPref("stepped", true);
     show(marks[1], end > view.info.prompt_len);
-    follow(view);
   }
 
   function empty() {
@@ -130,8 +131,9 @@ export function createStrip(bus) {
     chip.classList.toggle("coloured", rgb !== null);
   }
 
-  // Keep the newest token in sight without moving the page.
-  function follow(view) {
+  // Keep the newest token in sight. Reading places makes the browser lay out the page, so this comes last.
+  function settle(view) {
+    if (!view || !run || list.scrollHeight <= list.clientHeight) return;
     const key = `${run.info.id} ${view.cursor} ${view.selected}`;
     if (list.dataset.at === key) return;
     list.dataset.at = key;
@@ -148,7 +150,7 @@ export function createStrip(bus) {
     lit = pos;
   }
 
-  return { root: panel.root, panel, paint, hover };
+  return { root: panel.root, panel, paint, hover, settle };
 }
 
 const SAID = { chosen: ", chosen in this step", read: ", through the model in this step", waiting: ", not yet through the model", ahead: ", a later step" };
@@ -157,7 +159,7 @@ function fact({ info, shown, meta, ctx, cursor, history }) {
   const parts = [format.plural(info.prompt_len, "prompt token")];
   const made = shown - info.prompt_len;
   if (made > 0) parts.push(`${format.count(made)} generated`);
-  if (cursor === 0) parts.push("nothing computed yet: press → to step, space to play");
+  if (cursor === 0) parts.push("nothing computed yet");
   else if (meta?.phase === "prefill") parts.push(meta.n > 1 ? `prefill: ${meta.n} tokens in one pass` : `prefill: token ${ctx} of ${info.prompt_len}`);
   else if (meta) parts.push("decode: one token through the model");
   if (history.seen === cursor && info.finished && cursor === history.last) parts.push(`ended (${info.finished})`);

@@ -1,7 +1,7 @@
 // One bar a step: how long each took. A click goes there.
 
 import * as format from "../shared/format.js";
-import { createCanvas, pointIn } from "./canvas.js";
+import { createCanvas, pointIn, setFont } from "./canvas.js";
 
 const SIZES = [16, 32, 64, 128, 256, 512];
 
@@ -54,7 +54,7 @@ export function createTimeline(bus) {
       context.fillStyle = i + 1 === view.cursor ? theme.blue : meta.phase === "prefill" ? theme.text2 : theme.line2;
       context.fillRect(i * g.w, floor - size, Math.max(1, Math.min(g.w - (g.w > 3 ? 1 : 0), 24)), size);
     });
-    context.font = `11px ${theme.font}, sans-serif`;
+    setFont(context, `11px ${theme.font}, sans-serif`);
     context.textBaseline = "top";
     context.fillStyle = theme.text2;
     context.fillText(`ms by step, up to ${format.ms(top)}${Math.max(...metas.map((meta) => meta.ms)) > top ? `; taller bars are cut (prefill ${format.ms(metas[0].ms)})` : ""}`, 0, 0);

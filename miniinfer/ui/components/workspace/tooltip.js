@@ -13,15 +13,20 @@ export function createTooltip(bus) {
   const chip = h("span", { class: "tok" });
   const kind = h("span", { class: "quiet" });
   const rows = h("dl", { class: "facts" });
-  const root = h("div", { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" }, h("div", { class: "tip-head" }, chip, kind), rows);
+  const head = h("div", { class: "tip-head" }, chip, kind);
+  const root = h("div", { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" }, head, rows);
   let painted = null;
+  let size = [0, 0];
 
   function hover(view) {
     const { hover: at } = bus;
     if (!at || !view) return hide();
-    if (painted !== at.key) fill(view, at);
-    painted = at.key;
     if (!root.matches(":popover-open")) root.showPopover();
+    if (painted !== at.key) {
+      fill(view, at);
+      size = [root.offsetWidth, root.offsetHeight];
+    }
+    painted = at.key;
     place(at);
   }
 
@@ -32,7 +37,7 @@ export function createTooltip(bus) {
 
   function fill(view, at) {
     const token = at.token ?? view.history.tokens[at.pos];
-    chip.hidden = kind.hidden = !token;
+    head.hidden = !token;
     if (token) setToken(chip, token);
     setText(kind, token ? kindOf(token) ?? "" : "");
     const facts = token ? tokenFacts(view, at, token) : [];
@@ -42,7 +47,7 @@ export function createTooltip(bus) {
   function tokenFacts({ history }, at, token) {
     const facts = [];
     if (at.pos !== null && !at.token) facts.push(["position", format.count(at.pos)]);
-    facts.push(["id", format.count(token[0]).replaceAll(",", " ")], ["bytes", hexBytes(token[2])]);
+    facts.push(["id", String(token[0])], ["bytes", hexBytes(token[2])]);
     if (at.token || at.pos === null) return facts;
     const p = probabilityOf(history, at.pos);
     const meta = history.meta[history.stepOfToken[at.pos] - 1];
@@ -54,7 +59,7 @@ export function createTooltip(bus) {
 
   // Beside the pointer, never on what it points at; on the other side near an edge.
   function place({ x, y }) {
-    const { offsetWidth: w, offsetHeight: height } = root;
+    const [w, height] = size;
     const left = x + 16 + w > window.innerWidth - 8 ? x - 16 - w : x + 16;
     const top = y + 18 + height > window.innerHeight - 8 ? y - 14 - height : y + 18;
     root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;

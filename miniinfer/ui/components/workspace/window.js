@@ -9,9 +9,9 @@ export function headWindow({ ctx, q }, mode) {
   return [to - NEAR, to];
 }
 
-const SIZES = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384];
+const SIZES = [8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512];
 
-/** Grid size for n positions: grows in rare jumps, so that a step adds a row and leaves the others where they are. */
+/** Grid size for n positions: grows in small jumps, so that a step adds a row and leaves the others where they are. */
 export function capacity(n) {
   return SIZES.find((size) => size >= n) ?? Math.ceil(n / 128) * 128;
 }

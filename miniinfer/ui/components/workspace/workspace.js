@@ -1,6 +1,6 @@
 // Puts the panels together and tells each what changed.
 
-import { h } from "../shared/dom.js";
+import { h, keepKeys } from "../shared/dom.js";
 import { createAttention } from "./attention.js";
 import { createKv } from "./kv.js";
 import { createLayout } from "./layout.js";
@@ -11,8 +11,10 @@ import { createStep } from "./step.js";
 import { createStrip } from "./strip.js";
 import { createTooltip } from "./tooltip.js";
 
+const only = (dirty, key) => dirty.size === 1 && dirty.has(key);
+
 export function createWorkspace(bus, parent) {
-  const root = h("div", { class: "mi mi-workspace", "data-testid": "workspace", style: { visibility: "hidden" } });
+  const root = keepKeys(h("div", { class: "mi mi-workspace", "data-testid": "workspace", style: { visibility: "hidden" } }));
   parent.append(root);
   const notices = createNotices(bus);
   const panels = { strip: createStrip(bus), attention: createAttention(bus), next: createNext(bus), kv: createKv(bus), step: createStep(bus) };
@@ -21,16 +23,20 @@ export function createWorkspace(bus, parent) {
   root.append(notices.root, layout.root, tooltip.root);
 
   let theme = null;
+  const all = Object.values(panels);
+  const draw = (dirty) => {
+    if (!theme || only(dirty, "hover")) return;
+    const view = look(bus);
+    for (const panel of all) panel.draw?.(view, theme, dirty);
+  };
   const paint = (dirty) => {
     if (!theme) return;
     const view = look(bus);
-    const only = [...dirty].every((key) => key === "hover");
-    for (const part of [...Object.values(panels), tooltip]) part.hover?.(view, theme);
-    if (only) return;
-    notices.paint(view);
-    for (const panel of Object.values(panels)) panel.paint(view, theme, dirty);
+    if (!only(dirty, "hover")) for (const part of [notices, ...all]) part.paint(view, theme, dirty);
+    for (const part of [...all, tooltip]) part.hover?.(view, theme);
+    for (const panel of all) panel.settle?.(view);
   };
-  const stops = [bus.on(paint), layout.stop, tooltip.stop, ...Object.values(panels).map((panel) => panel.stop)];
+  const stops = [bus.on(draw, true), bus.on(paint), layout.stop, tooltip.stop, ...Object.values(panels).map((panel) => panel.stop)];
 
   return {
     root,

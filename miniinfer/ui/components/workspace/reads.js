@@ -1,0 +1,61 @@
+// The row looked at, in words and bars: which earlier tokens it reads most.
+
+import { bar, h, setText, show } from "../shared/dom.js";
+import { setToken, tokenText } from "../shared/tokens.js";
+import { attention } from "./attention.js";
+
+const MOST = 12;
+
+/** {line, list, paint, hover}: a sentence for narrow panels, bars where there is room beside the large head. */
+export function createReads(bus) {
+  const who = h("span", { class: "who" });
+  const tail = h("span", { class: "tail" });
+  const line = h("p", { class: "reads", "data-testid": "attention-reads" }, who, tail);
+  const rows = Array.from({ length: MOST }, (_, i) => row(bus, i));
+  const list = h("div", { class: "reads-list", "data-testid": "attention-reads-list" }, h("div", { class: "small quiet", text: "reads most" }), rows.map((r) => r.root));
+  let painted = "";
+
+  function paint(view) {
+    const values = view && view.q >= 0 && bus.head ? view.history.row(...bus.head, view.q) : null;
+    const key = values ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}` : `- ${view?.cursor} ${view?.q}`;
+    if (key === painted) return;
+    painted = key;
+    list.classList.toggle("none", !values);
+    line.classList.toggle("words", !values);
+    if (!values) {
+      tail.replaceChildren();
+      return void setText(who, !view ? "" : view.cursor === 0 ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps." : `Fetching the attention of position ${view.q} …`);
+    }
+    const { tokens } = view.history;
+    const best = [...values.keys()].filter((k) => !(bus.prefs.hideFirst && k === 0)).sort((a, b) => values[b] - values[a]).slice(0, MOST).filter((k) => values[k] > 8);
+    who.replaceChildren(tokenText(tokens[view.q], view.selected === null ? "now" : "picked"), h("span", { class: "quiet", text: ` at position ${view.q}${view.selected === null ? "" : " (selected)"} reads` }));
+    tail.replaceChildren(...best.slice(0, 3).flatMap((k, i) => [i ? ", " : " ", tokenText(tokens[k]), ` ${attention(values[k])}`]));
+    if (!best.length) tail.textContent = " nothing else";
+    rows.forEach((r, i) => r.paint(view, best[i], values));
+  }
+
+  function hover() {
+    for (const r of rows) r.root.classList.toggle("lit", bus.hover?.pos != null && r.key === bus.hover.pos);
+  }
+
+  return { line, list, paint, hover };
+}
+
+function row(bus, i) {
+  const chip = h("span", { class: "tok", dir: "auto" });
+  const fill = h("i", {});
+  const value = h("span", { class: "right num" });
+  const root = h("div", { class: "read", "data-testid": `read-${i}` }, chip, h("span", { class: "track-bar" }, fill), value);
+  const self = { root, key: null };
+  root.addEventListener("pointermove", (event) => bus.setHover({ src: "reads", key: `reads:${self.key}`, pos: self.key, x: event.clientX, y: event.clientY }));
+  root.addEventListener("pointerleave", () => bus.setHover(null));
+  self.paint = (view, k, values) => {
+    self.key = k ?? null;
+    show(root, k !== undefined);
+    if (k === undefined) return;
+    setToken(chip, view.history.tokens[k]);
+    bar(fill, (values[k] / 255) ** 2);
+    setText(value, attention(values[k]));
+  };
+  return self;
+}
