@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,9 +83,9 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     if p >= 1:
         return logits
     log_total = logits.logsumexp(-1)
-    # Almost always the set ends within the first ranks; finding those is many times faster than sorting them all.
-    for ranks in (min(FIRST_RANKS, len(logits)), len(logits)):
-        best = logits.topk(ranks).values  # falling
+    # Almost always the set ends within the first ranks; finding those is quicker than sorting the whole vocabulary.
+    for ranks in (FIRST_RANKS, len(logits)):
+        best = _best_logits(logits, ranks)
         reached = (best - log_total).exp().double().cumsum(0) >= p
         if reached[-1]:
             last = int(reached.int().argmax())  # the first rank that reaches p is the last one kept
@@ -98,6 +99,13 @@ def min_p(logits: Tensor, p: float) -> Tensor:
         return logits
     ratio = torch.exp(logits - logits.amax())  # probability, relative to the best
     return logits.masked_fill(ratio < p, CUT)
+
+
+def _best_logits(logits: Tensor, ranks: int) -> Tensor:
+    """The best `ranks` values, falling."""
+    if ranks < len(logits):
+        return logits.topk(ranks).values
+    return torch.from_numpy(np.sort(logits.numpy())[::-1].copy())
 
 
 def _keep_best(logits: Tensor, num_kept: int, threshold: float) -> Tensor:

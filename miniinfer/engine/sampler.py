@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.logits import FIRST_RANKS, not_finite_rows, process
+from miniinfer.engine.logits import not_finite_rows, process
 
 KEPT = -1  # in SamplerTrace.cut_by
+LAST_ID = 2**32 - 1
 
 
 def coin(seed: int, index: int) -> float:
@@ -47,31 +48,26 @@ def draw(probs: Tensor, coin: float) -> int:
     return land(probs, coin)[0]
 
 
-def land(probs: Tensor, coin: float, first_ranks: int = FIRST_RANKS) -> tuple[int, float, float]:
-    """The token on which the coin lands, and the interval lo <= coin < hi that is its place on the bar.
-
-    Only the best `first_ranks` tokens are put in order at first, and all of them if the coin lands further out: the
-    sums are the same, term by term, in float64.
-    """
-    weights = probs.numpy().astype(np.float64)
-    total = weights.sum()
-    order, ends = _bar(weights, first_ranks)
-    place = int(np.searchsorted(ends, coin * total, side="right"))
-    if place == len(order):
-        order, ends = _bar(weights, len(weights))
-        place = min(int(np.searchsorted(ends, coin * total, side="right")), len(order) - 1)  # rounding at the very end
+def land(probs: Tensor, coin: float) -> tuple[int, float, float]:
+    """The token on which the coin lands, and the interval lo <= coin < hi that is its place on the bar."""
+    order = falling_order(probs)
+    ends = np.cumsum(probs.numpy()[order], dtype=np.float64)
+    place = int(np.searchsorted(ends, coin * ends[-1], side="right"))
+    place = min(place, len(order) - 1)  # coin * total may be rounded up to the total
     lo = ends[place - 1] if place else 0.0
-    return int(order[place]), float(lo / total), float(ends[place] / total)
+    return int(order[place]), float(lo / ends[-1]), float(ends[place] / ends[-1])
 
 
-def _bar(weights: NDArray[np.float64], ranks: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """At least the best `ranks` of the ids with a weight above 0, best first, and where each ends on the bar."""
-    ids = np.flatnonzero(weights)
-    if len(ids) > ranks:
-        least = np.partition(weights, -ranks)[-ranks]
-        ids = np.flatnonzero(weights >= least)
-    order = ids[np.argsort(-weights[ids], kind="stable")]
-    return order, np.cumsum(weights[order])
+def falling_order(probs: Tensor) -> NDArray[np.int64]:
+    """The ids of the tokens with a probability above 0, best first, of equal ones the lowest id first.
+
+    One sort of whole numbers, several times faster than a stable sort of floats: the bits of a float32 that is not
+    negative rise as the number does, and below them stands the id, counted down.
+    """
+    values = probs.numpy()
+    ids = np.flatnonzero(values)
+    keys = values[ids].view(np.uint32).astype(np.uint64) << 32 | (LAST_ID - ids).astype(np.uint64)
+    return LAST_ID - (np.sort(keys)[::-1] & LAST_ID).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -141,9 +137,6 @@ def _finite(logits: Tensor) -> Tensor:
 
 def _ranking(probs: Tensor, raw_probs: Tensor) -> Tensor:
     """All ids: those that can be drawn in the order of the bar, then the others by what the model gave them."""
-
-    def falling(values: Tensor, mask: Tensor) -> Tensor:
-        ids = mask.nonzero().flatten()
-        return ids[values[ids].argsort(descending=True, stable=True)]
-
-    return torch.cat((falling(probs, probs > 0), falling(raw_probs, probs == 0)))
+    rest = raw_probs.masked_fill(probs > 0, 0.0)
+    never = ((probs == 0) & (raw_probs == 0)).nonzero().flatten()
+    return torch.cat((torch.from_numpy(falling_order(probs)), torch.from_numpy(falling_order(rest)), never))
