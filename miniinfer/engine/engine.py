@@ -113,7 +113,8 @@ class Engine:
         """
         self.abort(seq)
         self._free(seq)
-        self.sequences.pop(seq.seq_id, None)
+        if self.sequences.get(seq.seq_id) is seq:
+            del self.sequences[seq.seq_id]
 
     # --- steps ---
 
@@ -130,16 +131,9 @@ class Engine:
         return None if state is None else self.advance(state, observer=observer)
 
     def begin_step(self, *, only: Sequence | None = None) -> StepState | None:
-        """A step of which no stage has run yet, for `advance`. None if there is nothing to do.
-
-        Raises BadInputError if all that could take part is parked in another step.
-        """
-        able = [only] if only is not None else [*self.scheduler.running, *self.scheduler.waiting]
-        able = [seq for seq in able if not seq.finished]
-        if not able:
+        """A step of which no stage has run yet, for `advance`. None if there is nothing to do."""
+        if not self.has_unfinished or (only is not None and only.finished):
             return None
-        if self.parked_sequences().issuperset(able):
-            raise BadInputError("A step of this sequence is parked: advance it to its end, or abandon it.")
         state = StepState(only=only)
         self._open_states.append(state)
         return state

@@ -46,7 +46,7 @@ def repetition(logits: Tensor, penalty: float, seen_ids: Sequence[int]) -> Tenso
     """Make the ids that were seen less likely, once each: divide a logit above 0, multiply one below."""
     if penalty == 1 or not seen_ids:
         return logits
-    ids = torch.tensor(sorted(set(seen_ids)))
+    ids = torch.tensor(sorted(set(seen_ids)), device=logits.device)
     seen = logits[ids]
     return logits.index_copy(0, ids, torch.where(seen > 0, seen / penalty, seen * penalty))
 
@@ -56,8 +56,8 @@ def presence_frequency(logits: Tensor, presence: float, frequency: float, output
     if (presence == 0 and frequency == 0) or not output_ids:
         return logits
     counts = Counter(output_ids)
-    ids = torch.tensor(list(counts))
-    times = torch.tensor(list(counts.values()), dtype=logits.dtype)
+    ids = torch.tensor(list(counts), device=logits.device)
+    times = torch.tensor(list(counts.values()), dtype=logits.dtype, device=logits.device)
     return logits.index_add(0, ids, -(presence + frequency * times))
 
 

@@ -107,7 +107,7 @@ def sampler_trace(
     """
     raw = logits.float().cpu()
     stages: list[SamplerStage] = []
-    cut_by = torch.full(raw.shape, KEPT, dtype=torch.int8)
+    cut_by = torch.full_like(raw, KEPT, dtype=torch.int8)
     current = _finite(raw)
     for index, name in enumerate(params.order):
         processed = process(name, current, params, prompt_ids, output_ids)

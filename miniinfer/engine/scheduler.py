@@ -14,7 +14,7 @@ from typing import NamedTuple
 from miniinfer.config import EngineConfig
 from miniinfer.engine.block_pool import BlockPool
 from miniinfer.engine.sequence import Sequence, SequenceStatus
-from miniinfer.errors import OutOfBlocksError
+from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 
 
 class Scheduled(NamedTuple):
@@ -66,7 +66,7 @@ class Scheduler:
         """Choose who runs, and give them the blocks they need. `parked` sequences stand in another, unfinished step;
         `only` leaves all others out.
 
-        Raises OutOfBlocksError, with nothing changed, if nobody can go on for want of blocks.
+        Raises OutOfBlocksError or BadInputError, with nothing changed, if nobody can take part.
         """
         schedule = Schedule(self.config.max_num_batched_tokens, self.pool.num_available)
         able = [seq for seq in self.running if seq not in parked and only in (None, seq)]
@@ -75,8 +75,8 @@ class Scheduler:
             self._take(schedule, seq)
         room = len(waiting) if only else self.config.max_num_seqs - len(self.running)
         self._admit(schedule, waiting[: max(room, 0)])
-        if not schedule.scheduled and not parked and (able or waiting):
-            raise self._out_of_blocks((*able, *waiting)[0])
+        if not schedule.scheduled:
+            raise self._nobody([*able, *waiting], parked)
         for entry in schedule.scheduled:
             self._extend_table(entry)
         for seq in schedule.admitted:
@@ -145,8 +145,13 @@ class Scheduler:
     def _blocks_for(self, num_positions: int) -> int:
         return -(-num_positions // self.config.block_size)
 
-    def _out_of_blocks(self, seq: Sequence) -> OutOfBlocksError:
+    def _nobody(self, candidates: list[Sequence], parked: AbstractSet[Sequence]) -> MiniInferError:
+        """Why a step would be empty."""
+        if parked:
+            return BadInputError("Nobody else can run while a step is parked: advance it to its end, or abandon it.")
+        if not candidates:
+            return BadInputError("There is no unfinished sequence to run: add a request.")
         return OutOfBlocksError(
-            f"Sequence {seq.seq_id!r} needs another block of the KV cache, but {self.pool.num_used} of "
+            f"Sequence {candidates[0].seq_id!r} needs another block of the KV cache, but {self.pool.num_used} of "
             f"{self.pool.max_blocks} are in use: release or abort a run, or allow more blocks (max_blocks)."
         )

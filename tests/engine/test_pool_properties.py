@@ -79,17 +79,15 @@ class Machine(RuleBasedStateMachine):
 
     @rule(only=st.none() | sequences, interrupted=st.sampled_from([None, None, "before writing", "after writing"]))
     def step(self, only: Sequence | None, interrupted: str | None) -> None:
-        if only is not None and only.finished:
+        if not self.scheduler.has_unfinished or (only is not None and only.finished):
             return
         try:
             schedule = self.scheduler.schedule(only=only)
         except OutOfBlocksError:
-            candidates = [only] if only else [*self.scheduler.running, *self.scheduler.waiting]
-            assert candidates, "an error although nobody wanted anything"
             return
         tokens = sum(n for _, n, _ in schedule.scheduled)
         assert tokens <= self.config.max_num_batched_tokens
-        assert bool(schedule.scheduled) == (self.scheduler.has_unfinished)
+        assert schedule.scheduled
         assert len(self.scheduler.running) <= self.config.max_num_seqs or only is not None or not schedule.admitted
         if interrupted != "before writing":
             for entry in schedule.scheduled:

@@ -57,6 +57,8 @@ def test_ids_are_free_again_after_release() -> None:
     assert engine.add_request(PROMPT, GREEDY, seq_id="mine") is not first
     named = engine.add_request(PROMPT, seq_id="seq-1")
     assert engine.add_request(PROMPT).seq_id not in (named.seq_id, "mine")
+    engine.release(first)
+    assert "mine" in engine.sequences, "releasing twice does not touch the one that has the id now"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.block_pool import BlockPool
 from miniinfer.engine.scheduler import Scheduler
 from miniinfer.engine.sequence import Sequence, SequenceStatus
-from miniinfer.errors import OutOfBlocksError
+from miniinfer.errors import BadInputError, OutOfBlocksError
 
 
 def make(max_blocks: int = 100, **config: int) -> Scheduler:
@@ -149,4 +149,10 @@ def test_parked_sequences_are_left_out() -> None:
     a, b = add(scheduler, "a", 3), add(scheduler, "b", 3)
     commit(scheduler)
     assert list(commit(scheduler, parked={a})) == ["b"]
-    assert scheduler.schedule(parked={a, b}).scheduled == []
+    with pytest.raises(BadInputError, match="Nobody else can run while a step is parked"):
+        scheduler.schedule(parked={a, b})
+
+
+def test_an_empty_step_is_an_error() -> None:
+    with pytest.raises(BadInputError, match="no unfinished sequence"):
+        make().schedule()

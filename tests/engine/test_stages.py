@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine import lookup
 from miniinfer.engine.program import KV_CACHE, SEQUENCES, SHAPES, build_program
+from miniinfer.engine.sampler import sampler_trace
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.state import StepState
 from tests.engine.helpers import GREEDY, PROMPTS, tiny_engine
@@ -163,3 +165,20 @@ def test_only_sampled_rows_meet_the_vocabulary() -> None:
         shapes.append((tuple(state.final_norm_out.shape), tuple(state.raw_logits.shape), state.token_ids[:1]))
     assert [shape[:2] for shape in shapes[:3]] == [((8, 28), (0, 67)), ((8, 28), (0, 67)), ((4, 28), (1, 67))]
     assert [len(shape[2]) for shape in shapes[:3]] == [0, 0, 1]
+
+
+def test_nothing_is_made_on_the_default_device() -> None:
+    """Every new tensor says where it belongs: with a default device that holds no numbers, all still works."""
+    expected = mixed_engine()
+    while expected.step():
+        pass
+    engine = mixed_engine()
+    with torch.device("meta"):
+        engine.fork(engine.sequences["seq-1"], 2, force=5)
+        while state := engine.step():
+            lookup.attention_rows(engine, state.scheduled[0].seq, 1, state.q[:1], state.scheduled[0].start)
+            lookup.logits_of(engine, state.final_norm_out)
+            for logits in state.raw_logits:
+                sampler_trace(logits, SamplingParams(repetition_penalty=1.1, frequency_penalty=0.1), [1], [2, 2])
+    for name, seq in expected.sequences.items():
+        assert engine.sequences[name].token_ids == seq.token_ids
