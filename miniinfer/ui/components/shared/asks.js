@@ -1,6 +1,7 @@
 // What is asked of the server: absolute targets, one ask on its way at a time, sent again when no answer comes.
 
 const TELL_AFTER = 150; // ms; a cursor that only moved over known steps is told late, the last place wins
+const GIVE_UP = 5000; // ms
 
 export class Asks {
   n = 0;
@@ -10,7 +11,7 @@ export class Asks {
   #soon = false;
   #timer = 0;
   #tell = 0;
-  #failed = new Map(); // need -> times an answer came without it
+  #failed = new Map(); // need -> {times, until}: answers that came without it
   #once = { force: null, open: null };
 
   constructor(bus) {
@@ -50,7 +51,8 @@ export class Asks {
     this.#clear();
     const missing = new Set(this.#needs().map((need) => need.key));
     for (const key of keys) {
-      if (missing.has(key)) this.#failed.set(key, (this.#failed.get(key) ?? 0) + 1);
+      if (missing.has(key))
+        this.#failed.set(key, { times: (this.#failed.get(key)?.times ?? 0) + 1, until: performance.now() + GIVE_UP });
       else this.#failed.delete(key);
     }
     return moves === this.#bus.moves;
@@ -62,9 +64,10 @@ export class Asks {
     this.request();
   }
 
-  /** A need that two answers have left open is not asked for again. */
+  /** A need that two answers have left open is not asked for again for a while. */
   hopeless(key) {
-    return (this.#failed.get(key) ?? 0) >= 2;
+    const failed = this.#failed.get(key);
+    return failed !== undefined && failed.times >= 2 && performance.now() < failed.until;
   }
 
   /** Another run came into view. */
@@ -90,7 +93,7 @@ export class Asks {
     const finished = bus.driver ? bus.history?.info.finished : bus.run?.finished;
     if (!bus.run || finished) return null;
     const want = Math.max(bus.target ?? 0, bus.player.want ?? 0);
-    const last = bus.driver ? bus.history?.last ?? 0 : bus.last;
+    const last = bus.driver ? (bus.history?.last ?? 0) : bus.last;
     return want > last && !bus.blocked ? want : null;
   }
 
@@ -117,7 +120,8 @@ export class Asks {
     const last = bus.history?.last ?? 0;
     if (want !== null && bus.driver) for (let step = last + 1; step <= want; step++) details.push(step);
     const body = { n: ++this.n, run: bus.run.run, want, cursor, ...this.#once };
-    if (bus.driver) Object.assign(body, { have: bus.history.have, details, head: one("head"), row: one("row"), probs: one("probs") });
+    if (bus.driver)
+      Object.assign(body, { have: bus.history.have, details, head: one("head"), row: one("row"), probs: one("probs") });
     this.#once = { force: null, open: null };
     this.told = cursor;
     this.inflight = { body, keys: needs.map((need) => need.key), moves: bus.moves, tries: 0 };

@@ -166,7 +166,7 @@ class Bus {
 
   /** Last step that can be painted at once. */
   get known() {
-    return this.driver ? this.history?.known ?? 0 : this.last;
+    return this.driver ? (this.history?.known ?? 0) : this.last;
   }
 
   #move(to) {
@@ -220,6 +220,15 @@ const ENDS = {
 
 function fromHistory(history) {
   const { info } = history;
-  return { run: info.id, name: info.name, kind: info.kind, last: Math.min(history.seen, history.known), prompt_len: info.prompt_len,
-    finished: history.seen >= history.last ? info.finished : null, max_new: info.max_new, meta: null, history };
+  return {
+    run: info.id,
+    name: info.name,
+    kind: info.kind,
+    last: Math.min(history.seen, history.known),
+    prompt_len: info.prompt_len,
+    finished: history.seen >= history.last ? info.finished : null,
+    max_new: info.max_new,
+    meta: null,
+    history,
+  };
 }

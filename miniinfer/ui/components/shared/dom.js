@@ -62,17 +62,28 @@ export function keepKeys(root) {
 
 /** A two-state switch: button with aria-pressed. `value` is read by paint(). */
 export function toggle(label, title, onChange, testid) {
-  const el = h("button", { class: "switch", type: "button", title, "aria-pressed": "false", "data-testid": testid },
-    h("span", { class: "switch-knob", "aria-hidden": "true" }), h("span", { text: label }));
+  const el = h(
+    "button",
+    { class: "switch", type: "button", title, "aria-pressed": "false", "data-testid": testid },
+    h("span", { class: "switch-knob", "aria-hidden": "true" }),
+    h("span", { text: label }),
+  );
   el.addEventListener("click", () => onChange(el.getAttribute("aria-pressed") !== "true"));
   return el;
 }
 
 /** Exclusive choice: a group of buttons. options = [[value, label, title]...] */
 export function segmented(label, options, onChange, testid) {
-  const buttons = options.map(([value, text, title]) => h("button", {
-    type: "button", text, title, "data-value": value, "aria-pressed": "false", on: { click: () => onChange(value) },
-  }));
+  const buttons = options.map(([value, text, title]) =>
+    h("button", {
+      type: "button",
+      text,
+      title,
+      "data-value": value,
+      "aria-pressed": "false",
+      on: { click: () => onChange(value) },
+    }),
+  );
   const el = h("div", { class: "segmented", role: "group", "aria-label": label, "data-testid": testid }, buttons);
   el.choose = (value) => buttons.forEach((b) => setAttr(b, "aria-pressed", String(b.dataset.value === value)));
   return el;

@@ -31,7 +31,12 @@ export const bytesExact = (n) => `${count(n)} B`;
 /** 230 kB, 11.8 MB (powers of ten). */
 export function bytes(n) {
   if (n < 1000) return `${n} B`;
-  for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) if (n >= size * 0.9995) return `${sig3(n / size)} ${unit}`;
+  for (const [unit, size] of [
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ])
+    if (n >= size * 0.9995) return `${sig3(n / size)} ${unit}`;
   return `${n} B`;
 }
 

@@ -90,7 +90,10 @@ export class RunHistory {
     const rows = blob(`rows:${step}`);
     const maps = blob(`maps:${step}`);
     this.next.set(step, detail.next ?? null);
-    for (const [map, array] of [[this.rows, rows], [this.maps, maps]]) {
+    for (const [map, array] of [
+      [this.rows, rows],
+      [this.maps, maps],
+    ]) {
       if (!array) continue;
       this.detailBytes += array.length - (map.get(step)?.length ?? 0);
       map.set(step, array);

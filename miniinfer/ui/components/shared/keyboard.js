@@ -1,12 +1,15 @@
 // Right, Left, Space, Home, End for the whole page, handled once. Writing and the controls' own keys come first.
 
-const EDITABLE = "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='slider'], [role='textbox'], [role='combobox'], [role='spinbutton'], [role='menu'], [role='listbox']";
-const PRESSABLE = "button, a[href], summary, [role='button'], [role='switch'], [role='tab'], [role='menuitem'], [role='option'], [role='checkbox'], [role='radio']";
+const EDITABLE =
+  "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='slider'], [role='textbox'], [role='combobox'], [role='spinbutton'], [role='menu'], [role='listbox']";
+const PRESSABLE =
+  "button, a[href], summary, [role='button'], [role='switch'], [role='tab'], [role='menuitem'], [role='option'], [role='checkbox'], [role='radio']";
 
 /** Returns the way to stop listening. */
 export function listenKeys(bus) {
   const onKey = (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.isComposing) return;
+    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.isComposing)
+      return;
     const path = event.composedPath().filter((node) => node instanceof Element);
     if (path.some((node) => node.matches(EDITABLE) && !node.matches("[data-keys='step']"))) return;
     if (event.key === " " && path.some((node) => node.matches(PRESSABLE))) return;

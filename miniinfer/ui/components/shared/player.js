@@ -1,6 +1,13 @@
 // Play is paced here: the next step is asked for only after the last one was painted, a few ahead when steps are cheap.
 
-export const SPEEDS = [["1", "1 step/s"], ["2", "2 steps/s"], ["4", "4 steps/s"], ["8", "8 steps/s"], ["15", "15 steps/s"], ["max", "as fast as it runs"]];
+export const SPEEDS = [
+  ["1", "1 / s"],
+  ["2", "2 / s"],
+  ["4", "4 / s"],
+  ["8", "8 / s"],
+  ["15", "15 / s"],
+  ["max", "max"],
+];
 
 export class Player {
   playing = false;
@@ -16,7 +23,10 @@ export class Player {
   /** Milliseconds a step costs, from the last few. */
   get stepCost() {
     const meta = this.#bus.history?.meta ?? [];
-    const lately = meta.slice(-4).map((m) => m.ms).filter((x) => x > 0);
+    const lately = meta
+      .slice(-4)
+      .map((m) => m.ms)
+      .filter((x) => x > 0);
     return lately.length ? lately.reduce((a, b) => a + b) / lately.length : 150;
   }
 

@@ -2,7 +2,17 @@
 
 const KEY = "miniinfer.view";
 
-const DEFAULTS = { map: "rows", hideFirst: false, norm: "k", colour: false, speed: 4, window: "all", columns: null, rows: null, stepped: false };
+const DEFAULTS = {
+  map: "rows",
+  hideFirst: false,
+  norm: "k",
+  colour: false,
+  speed: 4,
+  window: "all",
+  columns: null,
+  rows: null,
+  stepped: false,
+};
 
 export function loadPrefs() {
   try {

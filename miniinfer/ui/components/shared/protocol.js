@@ -19,7 +19,8 @@ function read(all, base, [offset, size, type, shape], name) {
   if (!Type) throw new Error(`blob ${name} has unknown type ${type}`);
   if (base + offset + size > all.byteLength) throw new Error(`blob ${name} ends after the message`);
   const array = new Type(all.slice(base + offset, base + offset + size).buffer);
-  if (shape && shape.reduce((a, b) => a * b, 1) !== array.length) throw new Error(`blob ${name} does not have shape ${shape}`);
+  if (shape && shape.reduce((a, b) => a * b, 1) !== array.length)
+    throw new Error(`blob ${name} does not have shape ${shape}`);
   array.shape = shape;
   return array;
 }

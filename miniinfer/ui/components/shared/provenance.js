@@ -23,7 +23,9 @@ export function sourceMark(what) {
     if (el.dataset.source === source) return;
     const known = Object.hasOwn(WORDS, source ?? "");
     el.dataset.source = source ?? "";
-    el.replaceChildren(...(known ? [s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, DRAWINGS[source]())] : []));
+    el.replaceChildren(
+      ...(known ? [s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, DRAWINGS[source]())] : []),
+    );
     setAttr(el, "title", known ? `${what}. ${WORDS[source]}` : null);
     setAttr(el, "aria-label", known ? `${what}: ${source}` : null);
   };

@@ -3,15 +3,47 @@
 import { contrast, hexOf, luminance, mix, ramp } from "./scales.js";
 
 const ACCENTS = {
-  light: { blue: "#1a5fd0", violet: "#7b3fc9", amber: "#e3a008", amberText: "#8a5300", teal: "#0f857d", tealText: "#0b6b65",
-    red: "#b3261e", f1: "#8a5a00", f2: "#2563c9", f3: "#0b7a72", f4: "#a2376b", f5: "#5b5fc7" },
-  dark: { blue: "#6aa6ff", violet: "#bd95ff", amber: "#e8a62c", amberText: "#f0bd5e", teal: "#3cc4b9", tealText: "#5fd6cc",
-    red: "#ff8f87", f1: "#e6b45c", f2: "#7fb0ff", f3: "#4fd0c5", f4: "#f08fb8", f5: "#a9acff" },
+  light: {
+    blue: "#1a5fd0",
+    violet: "#7b3fc9",
+    amber: "#e3a008",
+    amberText: "#8a5300",
+    teal: "#0f857d",
+    tealText: "#0b6b65",
+    red: "#b3261e",
+    f1: "#8a5a00",
+    f2: "#2563c9",
+    f3: "#0b7a72",
+    f4: "#a2376b",
+    f5: "#5b5fc7",
+  },
+  dark: {
+    blue: "#6aa6ff",
+    violet: "#bd95ff",
+    amber: "#e8a62c",
+    amberText: "#f0bd5e",
+    teal: "#3cc4b9",
+    tealText: "#5fd6cc",
+    red: "#ff8f87",
+    f1: "#e6b45c",
+    f2: "#7fb0ff",
+    f3: "#4fd0c5",
+    f4: "#f08fb8",
+    f5: "#a9acff",
+  },
 };
 
 const RAMPS = {
-  light: { attention: ["#8fbdf2", "#2f74d8", "#0c2f73"], kv: ["#d9f0ed", "#5fb8b0", "#0f7f78", "#053f3b"], prob: ["#fbe3ad", "#e39a0b", "#7a4300"] },
-  dark: { attention: ["#1d4b8f", "#4a8ff0", "#dcebff"], kv: ["#12312f", "#1d7f78", "#4cc9be", "#d6fff9"], prob: ["#4f3604", "#c98613", "#ffe6ad"] },
+  light: {
+    attention: ["#8fbdf2", "#2f74d8", "#0c2f73"],
+    kv: ["#d9f0ed", "#5fb8b0", "#0f7f78", "#053f3b"],
+    prob: ["#fbe3ad", "#e39a0b", "#7a4300"],
+  },
+  dark: {
+    attention: ["#1d4b8f", "#4a8ff0", "#dcebff"],
+    kv: ["#12312f", "#1d7f78", "#4cc9be", "#d6fff9"],
+    prob: ["#4f3604", "#c98613", "#ffe6ad"],
+  },
 };
 
 const cache = new Map();
@@ -38,10 +70,20 @@ export function readTheme(root) {
 function build(key, bg, text, side, [font, mono]) {
   const dark = luminance(bg) < 0.3;
   const mode = dark ? "dark" : "light";
-  const colours = { bg: hexOf(bg), side: hexOf(side), text: hexOf(text), text2: hexOf(quiet(bg, side, text)), line: hexOf(mix(bg, text, 0.14)),
-    line2: hexOf(mix(bg, text, 0.28)), hover: hexOf(mix(bg, text, 0.07)), press: hexOf(mix(bg, text, 0.13)), ...ACCENTS[mode] };
+  const colours = {
+    bg: hexOf(bg),
+    side: hexOf(side),
+    text: hexOf(text),
+    text2: hexOf(quiet(bg, side, text)),
+    line: hexOf(mix(bg, text, 0.14)),
+    line2: hexOf(mix(bg, text, 0.28)),
+    hover: hexOf(mix(bg, text, 0.07)),
+    press: hexOf(mix(bg, text, 0.13)),
+    ...ACCENTS[mode],
+  };
   const ramps = {};
-  for (const [name, stops] of Object.entries(RAMPS[mode])) ramps[name] = ramp(name === "kv" ? stops : [colours.bg, ...stops]);
+  for (const [name, stops] of Object.entries(RAMPS[mode]))
+    ramps[name] = ramp(name === "kv" ? stops : [colours.bg, ...stops]);
   return { key, dark, font, mono, ...colours, ramps, css: { ...colours, font, mono } };
 }
 

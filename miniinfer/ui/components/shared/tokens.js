@@ -5,9 +5,16 @@ import { h } from "./dom.js";
 export const CONTROL = 1;
 export const SPLIT = 2;
 
-const SIGNS = new Map([[" ", "␣"], ["\n", "↵"], ["\t", "⇥"], ["\r", "␍"], ["\u00a0", "⍽"]]);
+const SIGNS = new Map([
+  [" ", "␣"],
+  ["\n", "↵"],
+  ["\t", "⇥"],
+  ["\r", "␍"],
+  ["\u00a0", "⍽"],
+]);
 // Invisible, combining at the start, or able to turn the writing direction: shown as their code point.
-const HIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
+const HIDDEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
 
 /** Text with every character visible: "␣Paris", "↵↵", "U+200B"; never empty. */
 export function visible(text) {

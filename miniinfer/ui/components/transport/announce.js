@@ -25,7 +25,8 @@ export function announcer(bus) {
 }
 
 function sentence(run, cursor) {
-  if (cursor === 0) return `Step 0 of ${run.last}: ${format.plural(run.prompt_len, "prompt token")}, the KV cache is empty.`;
+  if (cursor === 0)
+    return `Step 0 of ${run.last}: ${format.plural(run.prompt_len, "prompt token")}, the KV cache is empty.`;
   const meta = run.history?.meta[cursor - 1];
   const phase = meta?.phase ?? run.meta?.[cursor - 1]?.[0] ?? "";
   const token = meta && meta.token !== null ? run.history.tokens[meta.ctx] : null;

@@ -15,34 +15,84 @@ export function createBar(bus) {
     bus.player.stop();
     fn();
   };
-  const button = (name, label, key, fn) => h("button", { class: "step", type: "button", "aria-label": label, title: `${label} (${key})`,
-    "data-testid": `transport-${name}`, on: { click: fn } }, icon(name));
-  const first = button("first", "To the start", "Home", manual(() => bus.goto(0)));
-  const back = button("back", "One step back", "left arrow", manual(() => bus.back()));
-  const forward = button("forward", "One step on", "right arrow", manual(() => bus.forward()));
+  const button = (name, label, key, fn) =>
+    h(
+      "button",
+      {
+        class: "step",
+        type: "button",
+        "aria-label": label,
+        title: `${label} (${key})`,
+        "data-testid": `transport-${name}`,
+        on: { click: fn },
+      },
+      icon(name),
+    );
+  const first = button(
+    "first",
+    "To the start",
+    "Home",
+    manual(() => bus.goto(0)),
+  );
+  const back = button(
+    "back",
+    "One step back",
+    "left arrow",
+    manual(() => bus.back()),
+  );
+  const forward = button(
+    "forward",
+    "One step on",
+    "right arrow",
+    manual(() => bus.forward()),
+  );
   const last = button("last", "To the last step; from there, run to the end", "End", () => toEnd(bus));
   const playLabel = h("span", { text: "Play" });
-  const play = h("button", { class: "play", type: "button", "data-testid": "transport-play", on: { click: () => bus.player.toggle() } }, playLabel);
-  const speed = h("select", { "aria-label": "Speed of play", title: "Speed of play", "data-testid": "transport-speed" },
-    SPEEDS.map(([value, text]) => h("option", { value, text })));
+  const play = h(
+    "button",
+    { class: "play", type: "button", "data-testid": "transport-play", on: { click: () => bus.player.toggle() } },
+    playLabel,
+  );
+  const speed = h(
+    "select",
+    {
+      "aria-label": "Speed of play, steps per second",
+      title: "Speed of play in steps per second; max: as fast as the model runs",
+      "data-testid": "transport-speed",
+    },
+    SPEEDS.map(([value, text]) => h("option", { value, text })),
+  );
   speed.value = String(bus.prefs.speed);
   speed.addEventListener("change", () => bus.setPref("speed", speed.value));
 
   const scrubber = createScrubber(bus);
   const menu = createRunMenu(bus);
   const summary = h("span", { class: "summary", "data-testid": "transport-summary" });
+  const where = h("span", {});
   const time = h("span", { class: "num" });
   const mark = sourceMark("Time of this step");
   const model = h("div", { class: "model", "data-testid": "transport-model" });
   const modelText = h("span", { class: "model-text" });
   const modelBar = h("span", { class: "model-bar", role: "progressbar", "aria-label": "Loading the model" }, h("span"));
   model.append(modelText, modelBar);
-  const facts = h("div", { class: "facts small quiet" }, summary, time, mark);
+  const facts = h("div", { class: "facts small quiet" }, summary, where, time, mark);
   const live = announcer(bus);
 
-  const root = h("div", { class: "mi mi-transport", role: "toolbar", "aria-label": "Transport", "data-testid": "transport", style: { visibility: "hidden" } },
-    h("div", { class: "buttons" }, first, back, play, forward, last), speed, scrubber.root,
-    h("div", { class: "state" }, menu.root, h("div", { class: "under" }, facts, model)), live.root);
+  const root = h(
+    "div",
+    {
+      class: "mi mi-transport",
+      role: "toolbar",
+      "aria-label": "Transport",
+      "data-testid": "transport",
+      style: { visibility: "hidden" },
+    },
+    h("div", { class: "buttons" }, first, back, play, forward, last),
+    speed,
+    scrubber.root,
+    h("div", { class: "state" }, menu.root, h("div", { class: "under" }, facts, model)),
+    live.root,
+  );
 
   function paint() {
     const run = bus.run;
@@ -56,8 +106,12 @@ export function createBar(bus) {
     setAttr(play, "aria-pressed", String(playing));
     root.classList.toggle("waiting", bus.target !== null);
     const atEnd = bus.cursor >= bus.last && Boolean(bus.blocked);
-    for (const [el, off, why] of [[first, bus.cursor === 0, "This is the start."], [back, bus.cursor === 0, "This is the start."],
-      [forward, atEnd, bus.blocked], [last, atEnd, bus.blocked]]) {
+    for (const [el, off, why] of [
+      [first, bus.cursor === 0, "This is the start."],
+      [back, bus.cursor === 0, "This is the start."],
+      [forward, atEnd, bus.blocked],
+      [last, atEnd, bus.blocked],
+    ]) {
       setAttr(el, "aria-disabled", off ? "true" : null);
       el.dataset.title ??= el.title;
       setAttr(el, "title", off ? why : el.dataset.title);
@@ -68,11 +122,12 @@ export function createBar(bus) {
   function paintState(run) {
     const { model: state, frame } = bus.store;
     const info = run?.history?.info;
-    setText(summary, info ? `${info.model} · ${info.device} · ${info.dtype}` : frame?.summary ?? "");
+    setText(summary, info ? info.model : (frame?.summary ?? ""));
+    setText(where, info ? `· ${info.device} · ${info.dtype}` : "");
     const meta = run?.history?.meta[bus.cursor - 1];
-    const took = run?.history ? meta?.ms ?? null : frame?.ms ?? null;
+    const took = run?.history ? (meta?.ms ?? null) : (frame?.ms ?? null);
     setText(time, took === null ? "" : `· ${format.ms(took)}`);
-    mark.set(took === null ? null : run?.history?.source.ms ?? "measured");
+    mark.set(took === null ? null : (run?.history?.source.ms ?? "measured"));
     const busy = state && state.state !== "ready";
     show(model, Boolean(busy));
     show(facts, !busy);

@@ -6,10 +6,32 @@ import { icon } from "../shared/icons.js";
 
 export function createRunMenu(bus) {
   const name = h("span", { class: "run-name" });
-  const badge = h("span", { class: "badge", text: "recorded", title: "Made by the real model in an earlier run and read from a file.", "data-testid": "transport-recorded" });
-  const button = h("button", { class: "run", type: "button", "aria-haspopup": "menu", "aria-expanded": "false", "data-testid": "transport-runs" },
-    name, badge, icon("down"));
-  const list = h("div", { class: "run-list", popover: "auto", role: "menu", "aria-label": "Runs", "data-testid": "transport-run-list" });
+  const badge = h("span", {
+    class: "badge",
+    text: "recorded",
+    title: "Made by the real model in an earlier run and read from a file.",
+    "data-testid": "transport-recorded",
+  });
+  const button = h(
+    "button",
+    {
+      class: "run",
+      type: "button",
+      "aria-haspopup": "menu",
+      "aria-expanded": "false",
+      "data-testid": "transport-runs",
+    },
+    name,
+    badge,
+    icon("down"),
+  );
+  const list = h("div", {
+    class: "run-list",
+    popover: "auto",
+    role: "menu",
+    "aria-label": "Runs",
+    "data-testid": "transport-run-list",
+  });
   const root = h("div", { class: "run-menu" }, button, list);
   let painted = "";
 
@@ -52,15 +74,39 @@ export function createRunMenu(bus) {
     if (key === painted) return;
     painted = key;
     list.replaceChildren(...tree(runs).map(([item, depth]) => entry(item, depth, item.id === run?.run)));
-    if (!runs.length) list.append(h("div", { class: "empty quiet", text: "Runs will be listed here. Write a prompt in the side panel to start one." }));
+    if (!runs.length)
+      list.append(
+        h("div", {
+          class: "empty quiet",
+          text: "Runs will be listed here. Write a prompt in the side panel to start one.",
+        }),
+      );
   }
 
   function entry(item, depth, current) {
-    const facts = [format.plural(item.last, "step"), item.kind === "recorded" ? "recorded" : null, item.finished ? "ended" : null,
-      item.parent !== null && item.fork_step !== null ? `from step ${item.fork_step}` : null].filter(Boolean).join(" · ");
-    const el = h("button", { type: "button", role: "menuitemradio", "aria-checked": String(current), class: depth ? "item fork-item" : "item",
-      style: { "--depth": Math.min(depth, 6) }, "data-testid": "transport-run", "data-run": item.id },
-    depth ? icon("branch") : null, h("span", { class: "item-name", text: item.name, title: item.name }), h("span", { class: "small quiet num", text: facts }));
+    const facts = [
+      format.plural(item.last, "step"),
+      item.kind === "recorded" ? "recorded" : null,
+      item.finished ? "ended" : null,
+      item.parent !== null && item.fork_step !== null ? `from step ${item.fork_step}` : null,
+    ]
+      .filter(Boolean)
+      .join(" · ");
+    const el = h(
+      "button",
+      {
+        type: "button",
+        role: "menuitemradio",
+        "aria-checked": String(current),
+        class: depth ? "item fork-item" : "item",
+        style: { "--depth": Math.min(depth, 6) },
+        "data-testid": "transport-run",
+        "data-run": item.id,
+      },
+      depth ? icon("branch") : null,
+      h("span", { class: "item-name", text: item.name, title: item.name }),
+      h("span", { class: "small quiet num", text: facts }),
+    );
     el.addEventListener("click", () => {
       list.hidePopover();
       if (current) return;

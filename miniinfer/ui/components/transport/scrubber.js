@@ -11,12 +11,39 @@ export function createScrubber(bus) {
   const fork = h("div", { class: "fork", title: "The branch starts here" });
   const knob = h("div", { class: "knob" });
   const target = h("div", { class: "target" });
-  const track = h("div", { class: "track", role: "slider", tabindex: "0", "aria-label": "Step", "aria-valuemin": "0", "data-keys": "step",
-    "data-testid": "transport-scrubber" }, h("div", { class: "rail" }, decode, prefill, done), fork, target, knob);
-  const prefillLabel = h("span", { class: "label", text: "prefill", title: "Prefill: the prompt goes through the model, all of it in one pass or in pieces." });
-  const decodeLabel = h("span", { class: "label", text: "decode", title: "Decode: one new token goes through the model in each step." });
+  const track = h(
+    "div",
+    {
+      class: "track",
+      role: "slider",
+      tabindex: "0",
+      "aria-label": "Step",
+      "aria-valuemin": "0",
+      "data-keys": "step",
+      "data-testid": "transport-scrubber",
+    },
+    h("div", { class: "rail" }, decode, prefill, done),
+    fork,
+    target,
+    knob,
+  );
+  const prefillLabel = h("span", {
+    class: "label",
+    text: "prefill",
+    title: "Prefill: the prompt goes through the model, all of it in one pass or in pieces.",
+  });
+  const decodeLabel = h("span", {
+    class: "label",
+    text: "decode",
+    title: "Decode: one new token goes through the model in each step.",
+  });
   const where = h("span", { class: "where num", "data-testid": "transport-step" });
-  const root = h("div", { class: "scrubber" }, h("div", { class: "labels small" }, prefillLabel, decodeLabel, where), track);
+  const root = h(
+    "div",
+    { class: "scrubber" },
+    h("div", { class: "labels small" }, prefillLabel, decodeLabel, where),
+    track,
+  );
   let steps = scale(null);
 
   const at = (event) => {
@@ -52,7 +79,10 @@ export function createScrubber(bus) {
     show(fork, forkStep !== null);
     fork.style.left = pct(steps.x(forkStep ?? 0));
     const last = run?.last ?? 0;
-    setText(where, run ? `step ${format.count(bus.cursor)} / ${format.count(last)}${run.finished ? " · ended" : ""}` : "no run");
+    setText(
+      where,
+      run ? `step ${format.count(bus.cursor)} / ${format.count(last)}${run.finished ? " · ended" : ""}` : "no run",
+    );
     setAttr(where, "title", run?.finished ? bus.blocked : null);
     setAttr(track, "aria-valuemax", last);
     setAttr(track, "aria-valuenow", bus.cursor);

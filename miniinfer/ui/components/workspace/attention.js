@@ -13,24 +13,70 @@ import { NEAR } from "./window.js";
 
 export function createAttention(bus) {
   const mark = sourceMark("Attention, kept with 8 bits on a square-root scale");
-  const map = segmented("All heads show", [["rows", "newest row", "Each cell: what the row looked at reads, first token at the left"],
-    ["patterns", "pattern", "Each cell: the whole triangle, pooled by its largest value"]], (value) => bus.setPref("map", value), "attention-map-mode");
-  const range = segmented("Large head shows", [["all", "all", "All positions"], ["near", `last ${NEAR}`, `A window of ${NEAR} positions around the row looked at`]],
-    (value) => bus.setPref("window", value), "attention-window");
-  const hideFirst = toggle("hide first token", "Many heads park attention they do not need on the first token. Hiding its column shows the rest; the colours keep their scale.",
-    (on) => bus.setPref("hideFirst", on), "attention-hide-first");
+  const map = segmented(
+    "All heads show",
+    [
+      ["rows", "newest row", "Each cell: what the row looked at reads, first token at the left"],
+      ["patterns", "pattern", "Each cell: the whole triangle, pooled by its largest value"],
+    ],
+    (value) => bus.setPref("map", value),
+    "attention-map-mode",
+  );
+  const range = segmented(
+    "Large head shows",
+    [
+      ["all", "all", "All positions"],
+      ["near", `last ${NEAR}`, `A window of ${NEAR} positions around the row looked at`],
+    ],
+    (value) => bus.setPref("window", value),
+    "attention-window",
+  );
+  const hideFirst = toggle(
+    "hide first token",
+    "Many heads park attention they do not need on the first token. Hiding its column shows the rest; the colours keep their scale.",
+    (on) => bus.setPref("hideFirst", on),
+    "attention-hide-first",
+  );
   const layer = picker("layer", "attention-layer", (value) => bus.setHead(value, bus.head[1]));
   const head = picker("head", "attention-head", (value) => bus.setHead(bus.head[0], value));
-  const kvHead = h("span", { class: "quiet", title: "Query heads share key/value heads (grouped-query attention): this one reads the cache of" });
-  const panel = createPanel({ id: "attention", name: "Attention", question: "Which earlier tokens does this one read?", controls: [range, hideFirst] });
+  const kvHead = h("span", {
+    class: "quiet",
+    title: "Query heads share key/value heads (grouped-query attention): this one reads the cache of",
+  });
+  const panel = createPanel({
+    id: "attention",
+    name: "Attention",
+    question: "Which earlier tokens does this one read?",
+    controls: [range, hideFirst],
+  });
   const legend = attentionLegend();
   const reads = createReads(bus);
   const heads = createHeadMap(bus);
   const big = createBigHead(bus);
   panel.body.append(
-    h("div", { class: "side" }, h("div", { class: "bar small" }, h("span", { class: "quiet", text: "all heads:" }), map), heads.root),
-    h("div", { class: "main" }, h("div", { class: "inner" }, big.root,
-      h("div", { class: "aside" }, h("div", { class: "bar" }, layer.root, head.root, kvHead), h("div", { class: "bar scale" }, legend.root, mark), reads.line, reads.list))),
+    h(
+      "div",
+      { class: "side" },
+      h("div", { class: "bar small" }, h("span", { class: "quiet", text: "all heads:" }), map),
+      heads.root,
+    ),
+    h(
+      "div",
+      { class: "main" },
+      h(
+        "div",
+        { class: "inner" },
+        big.root,
+        h(
+          "div",
+          { class: "aside" },
+          h("div", { class: "bar" }, layer.root, head.root, kvHead),
+          h("div", { class: "bar scale" }, legend.root, mark),
+          reads.line,
+          reads.list,
+        ),
+      ),
+    ),
   );
 
   function draw(view, theme) {
@@ -44,7 +90,7 @@ export function createAttention(bus) {
     setAttr(hideFirst, "aria-pressed", String(bus.prefs.hideFirst));
     show(range, Boolean(view && view.ctx > NEAR));
     legend.paint(theme);
-    mark.set(view?.history.source.attention);
+    mark.set(view?.ctx ? view.history.source.attention : null);
     if (view && bus.head) {
       const group = view.info.num_heads / view.info.num_kv_heads;
       layer.paint(view.info.num_layers, bus.head[0]);
@@ -54,7 +100,14 @@ export function createAttention(bus) {
     reads.paint(view);
   }
 
-  return { root: panel.root, panel, draw, paint, hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme), reads.hover()), stop: () => (heads.stop(), big.stop()) };
+  return {
+    root: panel.root,
+    panel,
+    draw,
+    paint,
+    hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme), reads.hover()),
+    stop: () => (heads.stop(), big.stop()),
+  };
 }
 
 /** u8 on the square-root scale -> "43 %", "1.2 %", as exact as 8 bits are. */
@@ -65,8 +118,11 @@ export function attention(value) {
 
 /** What the tooltip says of one cell. */
 export function cellLines({ history }, layer, head, q, k, value) {
-  return [["layer, head", `${layer}, ${head}`], ["query → key", `${quoted(history.tokens[q], 12)} ${format.count(q)} → ${format.count(k)}`],
-    ["attention", value === null ? "not fetched" : attention(value)]];
+  return [
+    ["layer, head", `${layer}, ${head}`],
+    ["query → key", `${quoted(history.tokens[q], 12)} ${format.count(q)} → ${format.count(k)}`],
+    ["attention", value === null ? "not fetched" : attention(value)],
+  ];
 }
 
 function picker(name, testid, onPick) {
@@ -75,7 +131,8 @@ function picker(name, testid, onPick) {
   return {
     root: h("label", {}, `${name} `, select),
     paint(count, value) {
-      if (select.options.length !== count) select.replaceChildren(...Array.from({ length: count }, (_, i) => h("option", { value: i, text: i })));
+      if (select.options.length !== count)
+        select.replaceChildren(...Array.from({ length: count }, (_, i) => h("option", { value: i, text: i })));
       if (select.value !== String(value)) select.value = String(value);
     },
   };

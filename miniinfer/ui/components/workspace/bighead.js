@@ -19,8 +19,14 @@ export function createBigHead(bus) {
     const at = view && cellAt(event);
     if (!at) return bus.setHover(null);
     const { q, k } = at;
-    const value = k > q ? 0 : view.history.row(...bus.head, q)?.[k] ?? null;
-    const lines = k > q ? [["query → key", `${q} → ${k}`], ["masked", "a token cannot read a later one"]] : cellLines(view, ...bus.head, q, k, value);
+    const value = k > q ? 0 : (view.history.row(...bus.head, q)?.[k] ?? null);
+    const lines =
+      k > q
+        ? [
+            ["query → key", `${q} → ${k}`],
+            ["masked", "a token cannot read a later one"],
+          ]
+        : cellLines(view, ...bus.head, q, k, value);
     bus.setHover({ src: "big", key: `big:${q}.${k}`, pos: k, q, x: event.clientX, y: event.clientY, lines });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
@@ -44,7 +50,7 @@ export function createBigHead(bus) {
     const roomy = Math.min(canvas.width - longest, canvas.height - longest) / size;
     const text = roomy >= MIN_LABEL / 6; // otherwise positions only
     const [x, y] = text ? [longest, Math.min(longest, 66)] : [38, 20];
-    const side = Math.max(40, Math.min(canvas.width - x - 2, canvas.height - y - 2));
+    const side = Math.max(40, Math.min(canvas.width - x - 2, canvas.height - y - 7));
     const cell = side / size >= 12 ? Math.floor(side / size) : side / size;
     return { from, to, size, x, y, cell, text, labelWidth: x - 8, labelHeight: y - 6 };
   }
@@ -64,7 +70,10 @@ export function createBigHead(bus) {
     labels(context, view, theme);
     axes(context, theme);
     const [layer, head] = bus.head;
-    canvas.root.setAttribute("aria-label", `Attention of layer ${layer}, head ${head}: ${g.to - g.from} queries by keys. The sentence above names the largest.`);
+    canvas.root.setAttribute(
+      "aria-label",
+      `Attention of layer ${layer}, head ${head}: ${g.to - g.from} queries by keys. The sentence above names the largest.`,
+    );
     hover(view, theme);
   }
 
@@ -88,9 +97,11 @@ export function createBigHead(bus) {
     }
     const out = image.pixels(size, size);
     const table = theme.ramps.attention.rgba;
-    for (let y = 0; y < size; y++) for (let x = 0; x < size; x++) out[y * size + x] = x <= y ? table[most[y * size + x]] : 0;
+    for (let y = 0; y < size; y++)
+      for (let x = 0; x < size; x++) out[y * size + x] = x <= y ? table[most[y * size + x]] : 0;
     image.draw(context, g.x, g.y, g.cell * n, g.cell * n);
-    for (const i of unknown) hatch(context, g.x, g.y + i * g.cell, (i + 1) * g.cell, Math.max(1, g.cell), theme.line2, 6);
+    for (const i of unknown)
+      hatch(context, g.x, g.y + i * g.cell, (i + 1) * g.cell, Math.max(1, g.cell), theme.line2, 6);
     if (skip && g.from === 0) hatch(context, g.x, g.y, g.cell, ctx * g.cell, theme.line2, 6);
   }
 
@@ -126,18 +137,25 @@ export function createBigHead(bus) {
     const n = Math.max(g.to, g.from + Math.min(view.shown, g.size)) - g.from;
     const step = Math.max(1, Math.ceil(MIN_LABEL / g.cell));
     context.textBaseline = "middle";
-    const every = g.text ? step : niceStep(g.size * 26 / (g.cell * g.size));
+    const every = g.text ? step : niceStep((g.size * 26) / (g.cell * g.size));
     setFont(context, g.text ? `11px ${theme.mono}, monospace` : `11px ${theme.font}, sans-serif`);
     for (let i = 0; i < n; i++) {
       const pos = g.from + i;
       const now = pos === view.q;
-      if (!now && (g.text ? i % every || Math.abs(pos - view.q) * g.cell < MIN_LABEL : pos % every || Math.abs(pos - view.q) * g.cell < 26)) continue;
+      if (
+        !now &&
+        (g.text
+          ? i % every || Math.abs(pos - view.q) * g.cell < MIN_LABEL
+          : pos % every || Math.abs(pos - view.q) * g.cell < 26)
+      )
+        continue;
       if (g.text && pos >= view.history.tokens.length) break;
       const words = g.text ? visible(view.history.tokens[pos][1]) : String(pos);
       context.fillStyle = now ? (view.selected === null ? theme.blue : theme.text) : theme.text2;
       label(context, words, g.x - 7, g.y + (i + 0.5) * g.cell, g.labelWidth, 0);
       if (g.text) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 6, g.labelHeight, -Math.PI / 2);
-      else if (pos + 26 / g.cell < n + g.from || now) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 8, 60, null);
+      else if (pos + 26 / g.cell < n + g.from || now)
+        label(context, words, g.x + (i + 0.5) * g.cell, g.y - 8, 60, null);
     }
   }
 
@@ -160,10 +178,17 @@ export function createBigHead(bus) {
     context.strokeStyle = theme.text;
     if (at.pos != null && at.pos >= g.from && at.pos < g.to) {
       const i = at.pos - g.from;
-      context.strokeRect(g.x + i * g.cell + 0.5, g.y + (at.src === "big" ? 0 : i * g.cell) + 0.5, thick - 1, (g.to - g.from - (at.src === "big" ? 0 : i)) * g.cell - 1);
-      if (at.src !== "big" && at.src !== "map") context.strokeRect(g.x + 0.5, g.y + i * g.cell + 0.5, (i + 1) * g.cell - 1, thick - 1);
+      context.strokeRect(
+        g.x + i * g.cell + 0.5,
+        g.y + (at.src === "big" ? 0 : i * g.cell) + 0.5,
+        thick - 1,
+        (g.to - g.from - (at.src === "big" ? 0 : i)) * g.cell - 1,
+      );
+      if (at.src !== "big" && at.src !== "map")
+        context.strokeRect(g.x + 0.5, g.y + i * g.cell + 0.5, (i + 1) * g.cell - 1, thick - 1);
     }
-    if (at.q != null && at.q >= g.from && at.q < g.to) context.strokeRect(g.x + 0.5, g.y + (at.q - g.from) * g.cell + 0.5, (at.q - g.from + 1) * g.cell - 1, thick - 1);
+    if (at.q != null && at.q >= g.from && at.q < g.to)
+      context.strokeRect(g.x + 0.5, g.y + (at.q - g.from) * g.cell + 0.5, (at.q - g.from + 1) * g.cell - 1, thick - 1);
   }
 
   return { root: canvas.root, paint, hover, stop: canvas.stop };
@@ -174,7 +199,8 @@ const niceStep = (least) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((s) 
 // angle null: centred; 0: right-aligned; otherwise turned and starting at the point.
 function label(context, text, x, y, room, angle) {
   let words = text;
-  for (let max = Math.min(24, [...text].length); max > 1 && context.measureText(words).width > room; max--) words = short(text, max - 1);
+  for (let max = Math.min(24, [...text].length); max > 1 && context.measureText(words).width > room; max--)
+    words = short(text, max - 1);
   context.save();
   context.translate(x, y);
   if (angle) context.rotate(angle);

@@ -6,8 +6,20 @@ import { h } from "../shared/dom.js";
 export function createCanvas({ label, testid, className = "" }) {
   const base = h("canvas", { "aria-hidden": "true" });
   const over = h("canvas", { "aria-hidden": "true" });
-  const root = h("div", { class: `canvas ${className}`, role: "img", "aria-label": label, "data-testid": testid }, base, over);
-  const self = { root, width: 0, height: 0, dpr: 1, onResize: null, contexts: { base: base.getContext("2d"), over: over.getContext("2d") } };
+  const root = h(
+    "div",
+    { class: `canvas ${className}`, role: "img", "aria-label": label, "data-testid": testid },
+    base,
+    over,
+  );
+  const self = {
+    root,
+    width: 0,
+    height: 0,
+    dpr: 1,
+    onResize: null,
+    contexts: { base: base.getContext("2d"), over: over.getContext("2d") },
+  };
 
   const fit = () => {
     const { clientWidth, clientHeight } = root;

@@ -17,8 +17,20 @@ export function createCumulative(bus) {
     if (i < 0 || !now) return bus.setHover(null);
     const { next, view } = now;
     const [lo, hi] = interval(next, i);
-    const lines = [["share of the bar", format.percent(next.used[i])], ["from, to", `${format.coin(lo)}, ${format.coin(hi)}`]];
-    bus.setHover({ src: "cumulative", key: `cum:${view.q}.${i}`, pos: next.ids[i] === next.token ? view.q + 1 : null, token: next.toks[i], candidate: i, lines, x: event.clientX, y: event.clientY });
+    const lines = [
+      ["share of the bar", format.percent(next.used[i])],
+      ["from, to", `${format.coin(lo)}, ${format.coin(hi)}`],
+    ];
+    bus.setHover({
+      src: "cumulative",
+      key: `cum:${view.q}.${i}`,
+      pos: next.ids[i] === next.token ? view.q + 1 : null,
+      token: next.toks[i],
+      candidate: i,
+      lines,
+      x: event.clientX,
+      y: event.clientY,
+    });
   });
   track.addEventListener("pointerleave", () => bus.setHover(null));
 

@@ -9,7 +9,10 @@ const TOP = 28;
 const GROUP_GAP = 6; // between the heads of different KV heads
 
 export function createHeadMap(bus) {
-  const canvas = createCanvas({ label: "All heads: layers down, heads across. Use the layer and head lists to choose one.", testid: "attention-heads" });
+  const canvas = createCanvas({
+    label: "All heads: layers down, heads across. Use the layer and head lists to choose one.",
+    testid: "attention-heads",
+  });
   const image = createImage();
   const patterns = new Patterns();
   let last = { view: null, theme: null };
@@ -25,11 +28,19 @@ export function createHeadMap(bus) {
     const { view } = last;
     if (!at || !view || view.q < 0) return bus.setHover(null);
     const pos = Math.min(view.q, Math.floor(at.x * (view.q + 1)));
-    const pattern = bus.prefs.map === "patterns";
+    const pattern = grid.pattern;
     const q = pattern ? Math.min(view.ctx - 1, Math.floor(at.y * view.ctx)) : view.q;
     const k = pattern ? Math.min(q, Math.floor(at.x * view.ctx)) : pos;
-    bus.setHover({ src: "map", key: `map:${at.layer}.${at.head}.${q}.${k}`, pos: k, q, cell: at, x: event.clientX, y: event.clientY,
-      lines: cellLines(view, at.layer, at.head, q, k, view.history.row(at.layer, at.head, q)?.[k] ?? null) });
+    bus.setHover({
+      src: "map",
+      key: `map:${at.layer}.${at.head}.${q}.${k}`,
+      pos: k,
+      q,
+      cell: at,
+      x: event.clientX,
+      y: event.clientY,
+      lines: cellLines(view, at.layer, at.head, q, k, view.history.row(at.layer, at.head, q)?.[k] ?? null),
+    });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
 
@@ -38,8 +49,21 @@ export function createHeadMap(bus) {
     const perGroup = info.num_heads / groups;
     const cw = (canvas.width - LEFT - GROUP_GAP * (groups - 1)) / info.num_heads;
     const ch = (canvas.height - TOP) / info.num_layers;
+    const pattern = bus.prefs.map === "patterns";
+    const width = pattern ? Math.min(cw - 2, 1.5 * ch) : cw - 2; // of the drawn part of a cell
     const x = (head) => LEFT + head * cw + Math.floor(head / perGroup) * GROUP_GAP;
-    return { cw, ch, x, y: (layer) => TOP + layer * ch, perGroup, layers: info.num_layers, heads: info.num_heads };
+    return {
+      cw,
+      ch,
+      x,
+      y: (layer) => TOP + layer * ch,
+      perGroup,
+      pattern,
+      width,
+      pad: pattern ? (cw - 2 - width) / 2 : 0,
+      layers: info.num_layers,
+      heads: info.num_heads,
+    };
   }
 
   function cellAt(event) {
@@ -48,8 +72,14 @@ export function createHeadMap(bus) {
     const layer = Math.floor((py - TOP) / grid.ch);
     if (layer < 0 || layer >= grid.layers) return null;
     for (let head = 0; head < grid.heads; head++) {
-      const x = (px - grid.x(head)) / grid.cw;
-      if (x >= 0 && x < 1) return { layer, head, x, y: (py - grid.y(layer)) / grid.ch };
+      const x = px - grid.x(head);
+      if (x < 0 || x >= grid.cw) continue;
+      return {
+        layer,
+        head,
+        x: Math.max(0, Math.min(0.9999, (x - grid.pad) / grid.width)),
+        y: (py - grid.y(layer)) / grid.ch,
+      };
     }
     return null;
   }
@@ -64,10 +94,13 @@ export function createHeadMap(bus) {
     const [w, rows] = [Math.round((canvas.width - LEFT) * dpr), Math.round((canvas.height - TOP) * dpr)];
     const pixels = image.pixels(w, rows);
     pixels.fill(0);
-    const missing = bus.prefs.map === "patterns" ? paintPatterns(view, theme, pixels, w, rows) : paintRows(view, theme, pixels, w, rows);
+    const missing = grid.pattern
+      ? paintPatterns(view, theme, pixels, w, rows)
+      : paintRows(view, theme, pixels, w, rows);
     image.draw(context, LEFT, TOP, w / dpr, rows / dpr);
     if (missing) {
-      for (let head = 0; head < grid.heads; head++) hatch(context, grid.x(head), TOP, grid.cw - 1, canvas.height - TOP, theme.line, 7);
+      for (let head = 0; head < grid.heads; head++)
+        hatch(context, grid.x(head), TOP, grid.cw - 1, canvas.height - TOP, theme.line, 7);
     }
     hover(view, theme);
   }
@@ -75,10 +108,14 @@ export function createHeadMap(bus) {
   // Device-pixel box of a cell inside the image; one pixel is left free as the line between cells.
   function box(layer, head, w, rows) {
     const { dpr } = canvas;
-    const x0 = Math.round((grid.x(head) - LEFT) * dpr);
-    const y0 = Math.round(layer * grid.ch * dpr);
-    const line = grid.ch * dpr > 8 ? Math.max(1, Math.round(dpr)) : 0;
-    return [x0, y0, Math.min(w, Math.round((grid.x(head) - LEFT + grid.cw) * dpr) - 1 - line), Math.min(rows, Math.round((layer + 1) * grid.ch * dpr)) - line];
+    const left = grid.x(head) + grid.pad - LEFT;
+    const line = grid.ch * dpr > 8 ? Math.max(1, Math.round(dpr)) * (grid.pattern ? 2 : 1) : 0;
+    return [
+      Math.round(left * dpr),
+      Math.round(layer * grid.ch * dpr),
+      Math.min(w, Math.round((left + grid.width) * dpr)),
+      Math.min(rows, Math.round((layer + 1) * grid.ch * dpr)) - line,
+    ];
   }
 
   function paintRows({ history, info, q }, theme, pixels, w, rows) {
@@ -111,7 +148,7 @@ export function createHeadMap(bus) {
     const table = theme.ramps.attention.rgba;
     const pooled = patterns.at(view, Math.max(8, Math.min(32, Math.floor(grid.ch * canvas.dpr))));
     const unknown = rgba(theme.line2);
-    const masked = rgba(theme.hover);
+    const masked = rgba(grid.ch < 18 ? theme.line : theme.hover);
     const n = ctx / (pooled.bin || 1);
     for (let layer = 0; layer < info.num_layers; layer++) {
       for (let head = 0; head < info.num_heads; head++) {
@@ -123,7 +160,8 @@ export function createHeadMap(bus) {
           for (let x = x0; x < x1; x++) {
             const j = Math.floor(((x - x0) * n) / (x1 - x0));
             const hidden = bus.prefs.hideFirst && j === 0 && pooled.bin === 1;
-            pixels[y * w + x] = j > i || ctx === 0 ? masked : hidden ? table[0] : line ? table[line[h * (i + 1) + j]] : unknown;
+            pixels[y * w + x] =
+              j > i || ctx === 0 ? masked : hidden ? table[0] : line ? table[line[h * (i + 1) + j]] : unknown;
           }
         }
       }
@@ -137,7 +175,8 @@ export function createHeadMap(bus) {
     context.textBaseline = "middle";
     context.textAlign = "right";
     const every = grid.ch >= 12 ? (grid.layers > 12 ? 5 : 1) : 5;
-    for (let layer = 0; layer < grid.layers; layer += every) context.fillText(String(layer), LEFT - 5, grid.y(layer) + grid.ch / 2);
+    for (let layer = 0; layer < grid.layers; layer += every)
+      context.fillText(String(layer), LEFT - 5, grid.y(layer) + grid.ch / 2);
     context.textAlign = "center";
     for (let head = 0; head < grid.heads; head++) context.fillText(String(head), grid.x(head) + grid.cw / 2, TOP - 7);
     for (let group = 0; group < info.num_kv_heads; group++) {
@@ -165,12 +204,12 @@ export function createHeadMap(bus) {
       context.lineWidth = 1;
       context.strokeRect(grid.x(at.cell.head) - 0.5, grid.y(at.cell.layer) - 0.5, grid.cw, grid.ch);
     }
-    const span = bus.prefs.map === "patterns" ? view.ctx : view.q + 1;
+    const span = grid.pattern ? view.ctx : view.q + 1;
     if (at.pos === null || at.pos === undefined || at.pos >= span) return;
     // A mark above and a faint line through all heads at the position under the pointer.
     context.fillStyle = theme.text;
     for (let other = 0; other < grid.heads; other++) {
-      const x = Math.round(grid.x(other) + ((grid.cw - 2) * (at.pos + 0.5)) / span);
+      const x = Math.round(grid.x(other) + grid.pad + (grid.width * (at.pos + 0.5)) / span);
       context.globalAlpha = 0.3;
       context.fillRect(x, TOP, 1, canvas.height - TOP);
       context.globalAlpha = 1;
@@ -191,4 +230,5 @@ export function createHeadMap(bus) {
   return { root: canvas.root, paint, hover, stop: canvas.stop };
 }
 
-const rgba = (hex) => new Uint32Array(new Uint8Array([...[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)), 255]).buffer)[0];
+const rgba = (hex) =>
+  new Uint32Array(new Uint8Array([...[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)), 255]).buffer)[0];

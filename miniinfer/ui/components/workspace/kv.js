@@ -14,17 +14,52 @@ import { createPanel } from "./panel.js";
 const SLIDE = 120; // ms a new column takes to slide in
 
 export function createKv(bus) {
-  const norm = segmented("Colour shows the length of", [["k", "K", "Length of the keys (as cached, after RoPE)"], ["v", "V", "Length of the values"]], (value) => bus.setPref("norm", value), "kv-norm");
+  const norm = segmented(
+    "Colour shows the length of",
+    [
+      ["k", "K", "Length of the keys (as cached, after RoPE)"],
+      ["v", "V", "Length of the values"],
+    ],
+    (value) => bus.setPref("norm", value),
+    "kv-norm",
+  );
   const legend = normLegend();
   const mark = sourceMark("Bytes and vector lengths of the KV cache");
-  const scale = h("span", { class: "controls" }, h("span", { class: "quiet", text: "length of" }), norm, legend.root, mark);
-  const panel = createPanel({ id: "kv", name: "KV cache", question: "What is kept, so that nothing is computed twice?", controls: [scale] });
+  const scale = h(
+    "span",
+    { class: "controls" },
+    h("span", { class: "quiet", text: "length of" }),
+    norm,
+    legend.root,
+    mark,
+  );
+  const panel = createPanel({
+    id: "kv",
+    name: "KV cache",
+    question: "What is kept, so that nothing is computed twice?",
+    controls: [scale],
+  });
   const formula = createFormula(bus);
   const sizes = ["used", "allocated", "reserved"].map((name) => size(name));
-  const without = h("span", { class: "size ghost", "data-testid": "kv-without-gqa" }, h("span", { class: "quiet", text: "without GQA " }), h("b", { class: "num" }));
+  const without = h(
+    "span",
+    { class: "size ghost", "data-testid": "kv-without-gqa" },
+    h("span", { class: "quiet", text: "without GQA " }),
+    h("b", { class: "num" }),
+  );
   const canvas = createCanvas({ label: "KV cache: layers by positions", testid: "kv-canvas" });
   const heat = createHeat();
-  const top = h("div", { class: "kv-top" }, formula.root, h("div", { class: "sizes" }, sizes.map((item) => item.root), without));
+  const top = h(
+    "div",
+    { class: "kv-top" },
+    formula.root,
+    h(
+      "div",
+      { class: "sizes" },
+      sizes.map((item) => item.root),
+      without,
+    ),
+  );
   panel.body.append(top, canvas.root);
   let last = { view: null, theme: null };
   let g = null;
@@ -56,10 +91,19 @@ export function createKv(bus) {
     const block = ["block, slot", `${Math.floor(at.pos / info.block_size)}, ${at.pos % info.block_size}`];
     if (at.pos >= ctx) {
       const held = at.pos < g.allocated;
-      return bus.setHover({ ...where, pos: null, lines: [["position", String(at.pos)], block, ["slot", held ? "allocated, empty" : "not allocated"]] });
+      return bus.setHover({
+        ...where,
+        pos: null,
+        lines: [["position", String(at.pos)], block, ["slot", held ? "allocated, empty" : "not allocated"]],
+      });
     }
     const lines = [block];
-    if (at.layer !== null) lines.unshift(["layer", String(at.layer)], ["length of K", format.sig3(history.norm(at.layer, at.pos, 0))], ["length of V", format.sig3(history.norm(at.layer, at.pos, 1))]);
+    if (at.layer !== null)
+      lines.unshift(
+        ["layer", String(at.layer)],
+        ["length of K", format.sig3(history.norm(at.layer, at.pos, 0))],
+        ["length of V", format.sig3(history.norm(at.layer, at.pos, 1))],
+      );
     bus.setHover({ ...where, pos: at.pos, lines });
   }
 
@@ -69,7 +113,7 @@ export function createKv(bus) {
     show(scale, Boolean(view));
     formula.paint(view);
     if (!view) return;
-    mark.set(view.history.source.kv);
+    mark.set(view.ctx ? view.history.source.kv : null);
     numbers(view);
     const range = view.history.kvRange[bus.prefs.norm === "v" ? 1 : 0];
     show(legend.root, range !== null);
@@ -79,15 +123,28 @@ export function createKv(bus) {
   function drawNew(view, theme, dirty) {
     if (!view || !["data", "run", "cursor", "select", "prefs", "theme"].some((key) => dirty.has(key))) return;
     // One new column slides in; anything else is simply there.
-    const one = dirty.has("cursor") && !(bus.player.playing && bus.player.interval < 200) && slideFrom.run === view.history && view.ctx > slideFrom.ctx && view.meta?.n === 1;
-    slideFrom = { ctx: view.ctx, run: view.history, at: one ? performance.now() : slideFrom.ctx === view.ctx ? slideFrom.at : 0 };
+    const one =
+      dirty.has("cursor") &&
+      !(bus.player.playing && bus.player.interval < 200) &&
+      slideFrom.run === view.history &&
+      view.ctx > slideFrom.ctx &&
+      view.meta?.n === 1;
+    slideFrom = {
+      ctx: view.ctx,
+      run: view.history,
+      at: one ? performance.now() : slideFrom.ctx === view.ctx ? slideFrom.at : 0,
+    };
     draw(view, theme);
   }
 
   function numbers({ meta, info, ctx }) {
     const per = 2 * info.num_layers * info.num_kv_heads * info.head_dim * info.itemsize;
     const values = meta ? [meta.kv_used, meta.kv_alloc, meta.kv_reserved] : [0, 0, null];
-    const notes = [`${format.plural(ctx, "position")} × ${format.bytesExact(per)}`, "blocks held by this sequence", "storage of the whole pool"];
+    const notes = [
+      `${format.plural(ctx, "position")} × ${format.bytesExact(per)}`,
+      "blocks held by this sequence",
+      "storage of the whole pool",
+    ];
     sizes.forEach((item, i) => item.paint(values[i], notes[i]));
     const ratio = info.num_heads / info.num_kv_heads;
     show(without, ratio > 1);
@@ -104,7 +161,10 @@ export function createKv(bus) {
     heat.draw(context, g, view, theme, bus.prefs.norm === "v" ? 1 : 0, calm() ? 1 : progress, canvas.dpr);
     drawGrowth(context, g, view, theme);
     if (progress < 1 && !calm()) requestAnimationFrame(() => last.view === view && draw(view, theme));
-    canvas.root.setAttribute("aria-label", `KV cache: ${view.ctx} of ${g.allocated} allocated positions used, in ${view.info.num_layers} layers`);
+    canvas.root.setAttribute(
+      "aria-label",
+      `KV cache: ${view.ctx} of ${g.allocated} allocated positions used, in ${view.info.num_layers} layers`,
+    );
     hover(view, theme);
   }
 
@@ -125,10 +185,14 @@ export function createKv(bus) {
   return { root: panel.root, panel, draw: drawNew, paint, hover, stop: canvas.stop };
 }
 
-
 function size(name) {
   const value = h("b", { class: "num" });
-  const root = h("span", { class: `size ${name}`, "data-testid": `kv-${name}` }, h("span", { class: "quiet", text: `${name} ` }), value);
+  const root = h(
+    "span",
+    { class: `size ${name}`, "data-testid": `kv-${name}` },
+    h("span", { class: "quiet", text: `${name} ` }),
+    value,
+  );
   return {
     root,
     paint(bytes, note) {

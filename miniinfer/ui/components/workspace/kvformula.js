@@ -6,7 +6,12 @@ import * as format from "../shared/format.js";
 const FACTORS = [
   ["kv", "K and V", () => 2, "Each token leaves a key and a value."],
   ["layers", "layers", (info) => info.num_layers, "Every layer has a cache of its own."],
-  ["heads", "KV heads", (info) => info.num_kv_heads, "Not the query heads: several of them share one KV head (GQA). That is the saving the dashed line shows."],
+  [
+    "heads",
+    "KV heads",
+    (info) => info.num_kv_heads,
+    "Not the query heads: several of them share one KV head (GQA). That is the saving the dashed line shows.",
+  ],
   ["dim", "numbers a head", (info) => info.head_dim, "Head size: how long one key or value is."],
   ["bytes", "bytes each", (info) => info.itemsize, "Size of one number in this run's dtype."],
 ];
@@ -14,15 +19,35 @@ const FACTORS = [
 export function createFormula(bus) {
   const parts = FACTORS.map(([id, name, value, why], i) => {
     const number = h("b", { class: "num" });
-    const root = h("span", { class: `factor f${i + 1}`, title: why, "data-testid": `kv-factor-${id}` }, number, h("span", { class: "factor-name", text: name }));
-    root.addEventListener("pointerenter", (event) => bus.setHover({ src: "formula", key: `formula:${id}`, pos: null, factor: id, lines: [[name, why]], x: event.clientX, y: event.clientY }));
+    const root = h(
+      "span",
+      { class: `factor f${i + 1}`, title: why, "data-testid": `kv-factor-${id}` },
+      number,
+      h("span", { class: "factor-name", text: name }),
+    );
+    root.addEventListener("pointerenter", (event) =>
+      bus.setHover({
+        src: "formula",
+        key: `formula:${id}`,
+        pos: null,
+        factor: id,
+        lines: [[name, why]],
+        x: event.clientX,
+        y: event.clientY,
+      }),
+    );
     root.addEventListener("pointerleave", () => bus.setHover(null));
     root.removeAttribute("title");
     return { root, number, value };
   });
   const total = h("b", { class: "num", "data-testid": "kv-bytes-per-token" });
-  const root = h("div", { class: "formula" }, parts.flatMap((part, i) => (i ? [h("span", { class: "times quiet", text: "×" }), part.root] : [part.root])),
-    h("span", { class: "times quiet", text: "=" }), h("span", { class: "factor total" }, total, h("span", { class: "factor-name", text: "per token" })));
+  const root = h(
+    "div",
+    { class: "formula" },
+    parts.flatMap((part, i) => (i ? [h("span", { class: "times quiet", text: "×" }), part.root] : [part.root])),
+    h("span", { class: "times quiet", text: "=" }),
+    h("span", { class: "factor total" }, total, h("span", { class: "factor-name", text: "per token" })),
+  );
 
   function paint(view) {
     root.hidden = !view;

@@ -29,7 +29,8 @@ export function drawGrowth(context, g, { info, ctx }, theme) {
 
   line(context, [x(0), g.growthBottom], [x(g.slots), y(g.slots * g.per)], theme.line2, 1, []);
   line(context, [x(0), g.growthBottom], [x(ctx), y(ctx * g.per)], theme.teal, 2.5, []);
-  if (ratio > 1) line(context, [x(0), g.growthBottom], [x(g.slots), y(g.slots * g.per * ratio)], theme.text2, 1.2, [4, 4]);
+  if (ratio > 1)
+    line(context, [x(0), g.growthBottom], [x(g.slots), y(g.slots * g.per * ratio)], theme.text2, 1.2, [4, 4]);
   context.fillStyle = theme.teal;
   context.beginPath();
   context.arc(x(ctx), y(ctx * g.per), 3.5, 0, 7);

@@ -20,7 +20,8 @@ export function createHeat() {
       const scale = 255 / (range[1] - range[0] || 1);
       for (let p = 0; p < n; p++) {
         const base = p * info.num_layers * 2 + which;
-        for (let layer = 0; layer < info.num_layers; layer++) pixels[layer * n + p] = table[Math.round((history.kv[base + 2 * layer] - range[0]) * scale)];
+        for (let layer = 0; layer < info.num_layers; layer++)
+          pixels[layer * n + p] = table[Math.round((history.kv[base + 2 * layer] - range[0]) * scale)];
       }
       // The new column arrives from the right.
       const kept = progress < 1 ? n - 1 : n;
@@ -36,14 +37,24 @@ export function createHeat() {
     blocks(context, g, right, theme);
     axis(context, g, info, theme);
     band(context, g, view, theme);
-    if (view.meta) {
-      context.strokeStyle = theme.blue;
-      context.lineWidth = 2;
-      context.strokeRect(g.x + first * g.col, g.top - 1, Math.max(2, (ctx - first) * g.col), height + 2);
-    }
+    if (view.meta) written(context, g, first, ctx, theme);
   }
 
   return { draw, factor };
+}
+
+// What this step wrote: a blue frame, or marks above and below where a frame would hide the column.
+function written(context, g, first, ctx, theme) {
+  const [x, width, height] = [g.x + first * g.col, (ctx - first) * g.col, g.row * g.layers];
+  if (width >= 6) {
+    context.strokeStyle = theme.blue;
+    context.lineWidth = 2;
+    context.strokeRect(x, g.top - 1, width, height + 2);
+    return;
+  }
+  context.fillStyle = theme.blue;
+  const [left, wide] = [x + width / 2 - Math.max(2, width / 2), Math.max(4, width)];
+  for (const y of [g.top - 6, g.bottom]) context.fillRect(left, y, wide, 6);
 }
 
 function lines(context, g, n, theme) {
@@ -69,15 +80,27 @@ function axis(context, g, info, theme) {
   context.textBaseline = "middle";
   context.textAlign = "right";
   for (const layer of [0, Math.floor((info.num_layers - 1) / 2), info.num_layers - 1]) {
-    context.fillText(String(layer), g.x - 6, g.top + Math.max(5, Math.min((layer + 0.5) * g.row, g.row * g.layers - 5)));
+    context.fillText(
+      String(layer),
+      g.x - 6,
+      g.top + Math.max(5, Math.min((layer + 0.5) * g.row, g.row * g.layers - 5)),
+    );
   }
   context.textAlign = "center";
   const every = [1, 2, 4, 8, 16, 32, 64].find((k) => k * g.block * g.col >= 54) ?? 128;
   for (let b = 0; b * g.block < g.slots; b += every) {
     const wide = g.block * g.col * every >= 110 && every === 1;
-    const words = wide ? `block ${b} · positions ${b * g.block}–${(b + 1) * g.block - 1}` : every === 1 ? `block ${b}` : String(b * g.block);
+    const words = wide
+      ? `block ${b} · positions ${b * g.block}–${(b + 1) * g.block - 1}`
+      : every === 1
+        ? `block ${b}`
+        : String(b * g.block);
     context.textAlign = every === 1 ? "center" : "left";
-    context.fillText(fitting(context, words, `block ${b}`, g.block * g.col), every === 1 ? g.x + (b + 0.5) * g.block * g.col : g.x + b * g.block * g.col, g.bottom + 10);
+    context.fillText(
+      fitting(context, words, `block ${b}`, g.block * g.col),
+      every === 1 ? g.x + (b + 0.5) * g.block * g.col : g.x + b * g.block * g.col,
+      g.bottom + 10,
+    );
   }
 }
 

@@ -16,8 +16,21 @@ export function measureKv({ info, meta }, width, height) {
   const whole = Math.floor(free / slots);
   const col = whole >= 4 && whole * slots > 0.96 * free ? whole : free / slots;
   const bottom = BAND + row * info.num_layers;
-  return { x: LEFT, top: BAND, col, row, layers: info.num_layers, slots, allocated, per, block: info.block_size, bottom,
-    growthTop: bottom + AXIS + 4, growthBottom: height - 3, growth };
+  return {
+    x: LEFT,
+    top: BAND,
+    col,
+    row,
+    layers: info.num_layers,
+    slots,
+    allocated,
+    per,
+    block: info.block_size,
+    bottom,
+    growthTop: bottom + AXIS + 4,
+    growthBottom: height - 3,
+    growth,
+  };
 }
 
 // Room for the whole run when it is short; otherwise it doubles when needed, so that columns rarely change width.

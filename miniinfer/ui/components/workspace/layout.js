@@ -78,8 +78,14 @@ export function createLayout(bus, host, panels) {
 }
 
 function splitter(orientation, label) {
-  const bar = h("div", { class: `splitter ${orientation}`, role: "separator", tabindex: "0", "aria-label": label,
-    title: "Drag to resize; double-click for the standard size", "data-testid": `splitter-${orientation}` });
+  const bar = h("div", {
+    class: `splitter ${orientation}`,
+    role: "separator",
+    tabindex: "0",
+    "aria-label": label,
+    title: "Drag to resize; double-click for the standard size",
+    "data-testid": `splitter-${orientation}`,
+  });
   setAttr(bar, "aria-orientation", orientation);
   return bar;
 }

@@ -5,7 +5,12 @@ import { h } from "../shared/dom.js";
 function legend(name, ticks, className) {
   const canvas = h("canvas", { width: 256, height: 1, "aria-hidden": "true" });
   const labels = ticks.map(([at, text]) => h("span", { class: "num", text, style: { left: `${100 * at}%` } }));
-  const root = h("span", { class: `legend ${className}`, role: "img", "aria-label": name, title: name }, canvas, h("span", { class: "ticks" }, labels));
+  const root = h(
+    "span",
+    { class: `legend ${className}`, role: "img", "aria-label": name, title: name },
+    canvas,
+    h("span", { class: "ticks" }, labels),
+  );
   let painted = null;
   return {
     root,
@@ -23,7 +28,15 @@ function legend(name, ticks, className) {
 
 /** 0 to 100 %, even steps. */
 export function probabilityLegend() {
-  const made = legend("Probability the model gave the token: 0 to 100 %", [[0, "0"], [0.5, "50"], [1, "100 %"]], "prob");
+  const made = legend(
+    "Probability the model gave the token: 0 to 100 %",
+    [
+      [0, "0"],
+      [0.5, "50"],
+      [1, "100 %"],
+    ],
+    "prob",
+  );
   return { root: made.root, paint: (theme) => theme && made.paint(theme, theme.ramps.prob) };
 }
 
@@ -35,7 +48,14 @@ export function attentionLegend() {
 }
 
 export function normLegend() {
-  const made = legend("Length of the cached vectors, all KV heads of the layer together", [[0, ""], [1, ""]], "kv");
+  const made = legend(
+    "Length of the cached vectors, all KV heads of the layer together",
+    [
+      [0, ""],
+      [1, ""],
+    ],
+    "kv",
+  );
   return {
     root: made.root,
     paint(theme, low, high) {

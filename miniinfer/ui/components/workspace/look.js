@@ -10,7 +10,7 @@ export function look(bus) {
   const { history, cursor } = bus;
   if (!history) return null;
   const { info } = history;
-  const meta = cursor > 0 ? history.meta[cursor - 1] ?? null : null;
+  const meta = cursor > 0 ? (history.meta[cursor - 1] ?? null) : null;
   const ctx = meta?.ctx ?? 0;
   const first = meta ? ctx - meta.n : 0;
   const chosen = meta && meta.token !== null ? ctx : null;
@@ -19,8 +19,20 @@ export function look(bus) {
   const q = selected ?? ctx - 1;
   const rowStep = history.stepOfRow[q];
   const drew = rowStep !== undefined && history.meta[rowStep - 1]?.token !== null;
-  return { history, info, cursor, meta, ctx, first, chosen, shown, selected, q, next: nextAt(history, q, rowStep, drew, selected !== null),
-    step: drew ? rowStep : null };
+  return {
+    history,
+    info,
+    cursor,
+    meta,
+    ctx,
+    first,
+    chosen,
+    shown,
+    selected,
+    q,
+    next: nextAt(history, q, rowStep, drew, selected !== null),
+    step: drew ? rowStep : null,
+  };
 }
 
 function nextAt(history, q, step, drew, looking) {
@@ -34,11 +46,16 @@ function nextAt(history, q, step, drew, looking) {
 export function ahead(view) {
   const { history } = view;
   const meta = history.meta[Math.min(history.seen, history.known) - 1];
-  return meta ? Math.min(history.tokens.length, Math.max(view.shown, meta.ctx + (meta.token === null ? 0 : 1))) : view.shown;
+  return meta
+    ? Math.min(history.tokens.length, Math.max(view.shown, meta.ctx + (meta.token === null ? 0 : 1)))
+    : view.shown;
 }
 
 /** Probability the model gave the token at a position, or null: from the model's raw distribution when it is here. */
 export function probabilityOf(history, position) {
   const p = history.probs[position];
-  return p === undefined || Number.isNaN(p) ? null : p;
+  if (p !== undefined) return Number.isNaN(p) ? null : p;
+  const next = history.next.get(history.stepOfToken[position]);
+  const i = next ? next.ids.indexOf(history.tokens[position][0]) : -1;
+  return i < 0 ? null : next.raw[i];
 }

@@ -1,6 +1,6 @@
 // What the panels lack for what they show now. Derived from the state each time, so a lost answer is simply asked for again.
 
-import { look } from "./look.js";
+import { look, probabilityOf } from "./look.js";
 import { headWindow } from "./window.js";
 
 const PATTERN_ASK = 1e6; // bytes of rows per ask while filling the patterns of all heads
@@ -12,15 +12,14 @@ export function panelNeeds(bus) {
   if (!view) return [];
   const { history, cursor, q, ctx } = view;
   const out = [];
-  if (history.gap) out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
+  if (history.gap)
+    out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
   const to = bus.player.playing ? Math.min(cursor + bus.player.buffer, history.known) : cursor;
   for (let step = Math.max(1, cursor); step <= to; step++) if (!complete(history, step)) out.push(detail(step));
   const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
   if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
   if (ctx > 0 && bus.head) out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));
-  if (bus.prefs.colour && history.probs.length < view.shown) {
-    out.push({ key: `probs:${history.probs.length}:${view.shown}`, kind: "probs", value: history.probs.length });
-  }
+  if (bus.prefs.colour && ctx > 0) out.push(...probNeed(view));
   if (bus.prefs.map === "patterns" && !bus.player.playing) out.push(...patternNeeds(view));
   return out;
 }
@@ -28,6 +27,15 @@ export function panelNeeds(bus) {
 const detail = (step) => ({ key: `detail:${step}`, kind: "detail", value: step });
 
 const complete = (history, step) => history.next.has(step) && history.rows.has(step);
+
+// New tokens bring their probability with the step's details; so this is asked for the prompt, and after a jump.
+function probNeed({ history, shown }) {
+  const from = history.probs.length;
+  for (let pos = Math.max(1, from); pos < shown; pos++) {
+    if (probabilityOf(history, pos) === null) return [{ key: `probs:${from}:${pos}`, kind: "probs", value: from }];
+  }
+  return [];
+}
 
 function headNeed({ history, ctx, cursor }, [layer, head], [from]) {
   for (let row = from; row < ctx; row++) {

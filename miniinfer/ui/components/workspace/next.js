@@ -7,7 +7,14 @@ import { quoted, setToken, tokenText } from "../shared/tokens.js";
 import { createCumulative } from "./cumulative.js";
 import { createPanel } from "./panel.js";
 
-const CUTS = { top_k: "top-k", top_p: "top-p", min_p: "min-p", temperature: "temperature", repetition: "repetition", presence_frequency: "presence/frequency" };
+const CUTS = {
+  top_k: "top-k",
+  top_p: "top-p",
+  min_p: "min-p",
+  temperature: "temperature",
+  repetition: "repetition",
+  presence_frequency: "presence/frequency",
+};
 
 const ROW = 23; // px, as in the style sheet
 
@@ -16,10 +23,30 @@ export function createNext(bus) {
   const mark = sourceMark("Probabilities");
   const context = h("p", { class: "after", "data-testid": "next-context" });
   const entropy = h("span", { class: "small quiet num" });
-  const head = h("div", { class: "cand-head small quiet" }, h("span", { text: "token" }), h("span", {}),
-    h("span", { class: "right", title: "After temperature, penalties and filters: the odds the draw used" }, h("i", { class: "swatch used" }), "used"),
-    h("span", { class: "right", title: "The model's own odds, before anything was applied" }, h("i", { class: "swatch raw" }), "raw"));
-  const list = h("div", { class: "cands", role: "group", "aria-label": "Candidates for the next token", "data-testid": "next-list" });
+  const head = h(
+    "div",
+    { class: "cand-head small quiet" },
+    h("span", { text: "token" }),
+    h("span", {}),
+    h(
+      "span",
+      { class: "right", title: "After temperature, penalties and filters: the odds the draw used" },
+      h("i", { class: "swatch used" }),
+      "used",
+    ),
+    h(
+      "span",
+      { class: "right", title: "The model's own odds, before anything was applied" },
+      h("i", { class: "swatch raw" }),
+      "raw",
+    ),
+  );
+  const list = h("div", {
+    class: "cands",
+    role: "group",
+    "aria-label": "Candidates for the next token",
+    "data-testid": "next-list",
+  });
   const rest = h("div", { class: "cand rest", "data-testid": "next-rest" }, ...cells());
   const cumulative = createCumulative(bus);
   const hint = h("p", { class: "hint small quiet", "data-testid": "next-hint" });
@@ -48,10 +75,22 @@ export function createNext(bus) {
     const i = row.index;
     const drawn = next.ids[i] === next.token;
     const cut = next.cut[i];
-    const lines = [["used for the draw", cut ? "0 %" : format.percent(next.used[i])], ["raw", format.percent(next.raw[i])]];
+    const lines = [
+      ["used for the draw", cut ? "0 %" : format.percent(next.used[i])],
+      ["raw", format.percent(next.raw[i])],
+    ];
     if (cut) lines.push(["cut by", CUTS[cut] ?? cut]);
     if (drawn) lines.push(["", next.forced ? "forced" : next.greedy ? "the best one: chosen" : "drawn"]);
-    bus.setHover({ src: "next", key: `next:${view.q}.${i}`, pos: drawn ? view.q + 1 : null, token: next.toks[i], candidate: i, lines, x, y });
+    bus.setHover({
+      src: "next",
+      key: `next:${view.q}.${i}`,
+      pos: drawn ? view.q + 1 : null,
+      token: next.toks[i],
+      candidate: i,
+      lines,
+      x,
+      y,
+    });
     paintHint(row);
   }
 
@@ -68,16 +107,31 @@ export function createNext(bus) {
   function paintHint(row) {
     const { view, next } = now;
     if (!next) return;
-    if (!row) return setText(hint, view.step === null ? "These are the model's own odds at this place of the prompt." : "Click a token to force it: a new branch starts here, this run is kept.");
+    if (!row)
+      return setText(
+        hint,
+        view.step === null
+          ? "These are the model's own odds at this place of the prompt."
+          : "Click a token to force it: a new branch starts here, this run is kept.",
+      );
     const why = obstacle(row);
-    setText(hint, why ?? `Click: force ${quoted(next.toks[row.index])} in step ${view.step}. A new branch starts; the first ${format.plural(view.q + 1, "position")} of the KV cache stay.`);
+    setText(
+      hint,
+      why ??
+        `Click: force ${quoted(next.toks[row.index])} in step ${view.step}. A new branch starts; the first ${format.plural(view.q + 1, "position")} of the KV cache stay.`,
+    );
   }
 
   function paint(view) {
     const next = view?.next ?? null;
-    const same = now.next === next && now.view?.history === view?.history && now.view?.q === view?.q && now.view?.selected === view?.selected && now.view?.cursor === view?.cursor;
+    const same =
+      now.next === next &&
+      now.view?.history === view?.history &&
+      now.view?.q === view?.q &&
+      now.view?.selected === view?.selected &&
+      now.view?.cursor === view?.cursor;
     now = { view, next };
-    mark.set(view?.history.source.next);
+    mark.set(next ? view.history.source.next : null);
     show(content, Boolean(next));
     if (same && next) return;
     paintContext(view);
@@ -87,7 +141,9 @@ export function createNext(bus) {
     const top = Math.max(...next.used, ...next.raw, next.rest.raw, 1e-9);
     const scale = top > 0.5 ? 1 : top;
     while (rows.length < next.ids.length) rows.push(list.appendChild(candidate(rows.length)));
-    rows.forEach((row, i) => (show(row, i < next.ids.length), i < next.ids.length && paintRow(row, next, i, scale, view)));
+    rows.forEach(
+      (row, i) => (show(row, i < next.ids.length), i < next.ids.length && paintRow(row, next, i, scale, view)),
+    );
     paintRest(next, scale, view.info);
     cumulative.paint(next, view);
     paintHint(null);
@@ -104,14 +160,26 @@ export function createNext(bus) {
 
   function paintContext(view) {
     show(entropy, Boolean(view?.next));
+    context.classList.toggle("quiet", !view?.next);
     if (!view) return setText(context, "");
-    if (view.q < 0) return setText(context, "Nothing has been computed yet. After the first step the odds of every next token will stand here.");
+    if (view.q < 0)
+      return setText(
+        context,
+        "Nothing has been computed yet. After the first step the odds of every next token will stand here.",
+      );
     const { history, q, next, selected, info } = view;
     if (next === undefined) return setText(context, `Fetching what the model says after position ${q} …`);
-    if (next === null) return setText(context, `Prefill: ${q + 1} of ${info.prompt_len} prompt tokens are through. No token is drawn before the last. Select a token to see what the model would say after it.`);
+    if (next === null)
+      return setText(
+        context,
+        `Prefill: ${q + 1} of ${info.prompt_len} prompt tokens are through. No token is drawn before the last. Select a token to see what the model would say after it.`,
+      );
     const took = next.token === null ? history.tokens[q + 1] : null;
-    context.replaceChildren(h("span", { class: "quiet", text: selected === null ? "after " : `looking back: after position ${q} ` }), tokenText(history.tokens[q], selected === null ? "now" : "picked"),
-      ...(took ? [h("span", { class: "quiet", text: " the text goes on " }), tokenText(took)] : []));
+    context.replaceChildren(
+      h("span", { class: "quiet", text: selected === null ? "after " : `looking back: after position ${q} ` }),
+      tokenText(history.tokens[q], selected === null ? "now" : "picked"),
+      ...(took ? [h("span", { class: "quiet", text: " the text goes on " }), tokenText(took)] : []),
+    );
   }
 
   function paintRow(row, next, i, scale, view) {
@@ -129,7 +197,11 @@ export function createNext(bus) {
     setText(used, cut ? `cut: ${CUTS[cut] ?? cut}` : format.percent(next.used[i]));
     setText(raw, format.percent(next.raw[i]));
     setAttr(row, "aria-disabled", obstacle(row) ? "true" : null);
-    setAttr(row, "aria-label", `${quoted(next.toks[i])}, used ${cut ? `0, cut by ${CUTS[cut] ?? cut}` : format.percent(next.used[i])}, raw ${format.percent(next.raw[i])}${next.ids[i] === next.token ? (next.forced ? ", forced" : ", chosen") : ""}`);
+    setAttr(
+      row,
+      "aria-label",
+      `${quoted(next.toks[i])}, used ${cut ? `0, cut by ${CUTS[cut] ?? cut}` : format.percent(next.used[i])}, raw ${format.percent(next.raw[i])}${next.ids[i] === next.token ? (next.forced ? ", forced" : ", chosen") : ""}`,
+    );
   }
 
   function paintRest(next, scale) {
@@ -145,7 +217,10 @@ export function createNext(bus) {
   function hover(view) {
     const at = bus.hover;
     const i = at?.src === "cumulative" || at?.src === "next" ? at.candidate : null;
-    const chosen = at && at.pos !== null && at.pos === (view?.q ?? -2) + 1 && now.next ? now.next.ids.indexOf(now.next.token ?? view.history.tokens[at.pos]?.[0]) : -1;
+    const chosen =
+      at && at.pos !== null && at.pos === (view?.q ?? -2) + 1 && now.next
+        ? now.next.ids.indexOf(now.next.token ?? view.history.tokens[at.pos]?.[0])
+        : -1;
     rows.forEach((row, n) => row.classList.toggle("lit", n === i || n === chosen));
     cumulative.hover(at);
   }
@@ -153,7 +228,12 @@ export function createNext(bus) {
   return { root: panel.root, panel, paint, hover, settle };
 }
 
-const cells = () => [h("span", { class: "cand-text" }), h("span", { class: "bars" }, h("i", { class: "used" }), h("i", { class: "raw" })), h("span", { class: "right num" }), h("span", { class: "right num quiet" })];
+const cells = () => [
+  h("span", { class: "cand-text" }),
+  h("span", { class: "bars" }, h("i", { class: "used" }), h("i", { class: "raw" })),
+  h("span", { class: "right num" }),
+  h("span", { class: "right num quiet" }),
+];
 
 function candidate(i) {
   const row = h("button", { class: "cand", type: "button", "data-testid": `candidate-${i}` }, ...cells());

@@ -5,7 +5,11 @@ import { icon } from "../shared/icons.js";
 
 export function createNotices(bus) {
   const text = h("span", { class: "notice-text" });
-  const close = h("button", { type: "button", "aria-label": "Dismiss", title: "Dismiss", "data-testid": "notice-close" }, icon("close"));
+  const close = h(
+    "button",
+    { type: "button", "aria-label": "Dismiss", title: "Dismiss", "data-testid": "notice-close" },
+    icon("close"),
+  );
   const root = h("div", { class: "notice", role: "alert", "data-testid": "notice" }, text, close);
   root.hidden = true;
   let dismissed = null;

@@ -6,8 +6,13 @@ import { setIcon } from "../shared/icons.js";
 export function createPanel({ id, name, question, controls = [] }) {
   const fact = h("span", { class: "fact", "data-testid": `${id}-fact` });
   const fill = h("button", { class: "fill", type: "button", "data-testid": `${id}-fill` });
-  const title = h("div", { class: "title", title: "Double-click: fill the window (Esc: back)" },
-    h("h2", { text: name }), question ? h("span", { class: "question", text: question }) : null, fact);
+  const title = h(
+    "div",
+    { class: "title", title: "Double-click: fill the window (Esc: back)" },
+    h("h2", { text: name }),
+    question ? h("span", { class: "question", text: question }) : null,
+    fact,
+  );
   const head = h("header", {}, title, h("div", { class: "controls" }, controls, fill));
   const body = h("div", { class: "body" });
   const root = h("section", { class: `panel ${id}`, "aria-label": name, "data-testid": `panel-${id}` }, head, body);
@@ -25,11 +30,4 @@ export function createPanel({ id, name, question, controls = [] }) {
   };
   panel.filled(false);
   return panel;
-}
-
-/** A centred sentence in an empty panel: what will appear here. */
-export function createEmpty(testid) {
-  const el = h("p", { class: "empty quiet", "data-testid": testid });
-  el.hidden = true;
-  return el;
 }

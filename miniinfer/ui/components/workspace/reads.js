@@ -12,24 +12,47 @@ export function createReads(bus) {
   const tail = h("span", { class: "tail" });
   const line = h("p", { class: "reads", "data-testid": "attention-reads" }, who, tail);
   const rows = Array.from({ length: MOST }, (_, i) => row(bus, i));
-  const list = h("div", { class: "reads-list", "data-testid": "attention-reads-list" }, h("div", { class: "small quiet", text: "reads most" }), rows.map((r) => r.root));
+  const list = h(
+    "div",
+    { class: "reads-list", "data-testid": "attention-reads-list" },
+    h("div", { class: "small quiet", text: "reads most" }),
+    rows.map((r) => r.root),
+  );
   let painted = "";
 
   function paint(view) {
     const values = view && view.q >= 0 && bus.head ? view.history.row(...bus.head, view.q) : null;
-    const key = values ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}` : `- ${view?.cursor} ${view?.q}`;
+    const key = values
+      ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}`
+      : `- ${view?.cursor} ${view?.q}`;
     if (key === painted) return;
     painted = key;
     list.classList.toggle("none", !values);
     line.classList.toggle("words", !values);
     if (!values) {
       tail.replaceChildren();
-      return void setText(who, !view ? "" : view.cursor === 0 ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps." : `Fetching the attention of position ${view.q} …`);
+      return void setText(
+        who,
+        !view
+          ? ""
+          : view.cursor === 0
+            ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps."
+            : `Fetching the attention of position ${view.q} …`,
+      );
     }
     const { tokens } = view.history;
-    const best = [...values.keys()].filter((k) => !(bus.prefs.hideFirst && k === 0)).sort((a, b) => values[b] - values[a]).slice(0, MOST).filter((k) => values[k] > 8);
-    who.replaceChildren(tokenText(tokens[view.q], view.selected === null ? "now" : "picked"), h("span", { class: "quiet", text: ` at position ${view.q}${view.selected === null ? "" : " (selected)"} reads` }));
-    tail.replaceChildren(...best.slice(0, 3).flatMap((k, i) => [i ? ", " : " ", tokenText(tokens[k]), ` ${attention(values[k])}`]));
+    const best = [...values.keys()]
+      .filter((k) => !(bus.prefs.hideFirst && k === 0))
+      .sort((a, b) => values[b] - values[a])
+      .slice(0, MOST)
+      .filter((k) => values[k] > 8);
+    who.replaceChildren(
+      tokenText(tokens[view.q], view.selected === null ? "now" : "picked"),
+      h("span", { class: "quiet", text: ` at position ${view.q}${view.selected === null ? "" : " (selected)"} reads` }),
+    );
+    tail.replaceChildren(
+      ...best.slice(0, 3).flatMap((k, i) => [i ? ", " : " ", tokenText(tokens[k]), ` ${attention(values[k])}`]),
+    );
     if (!best.length) tail.textContent = " nothing else";
     rows.forEach((r, i) => r.paint(view, best[i], values));
   }
@@ -45,9 +68,17 @@ function row(bus, i) {
   const chip = h("span", { class: "tok", dir: "auto" });
   const fill = h("i", {});
   const value = h("span", { class: "right num" });
-  const root = h("div", { class: "read", "data-testid": `read-${i}` }, chip, h("span", { class: "track-bar" }, fill), value);
+  const root = h(
+    "div",
+    { class: "read", "data-testid": `read-${i}` },
+    chip,
+    h("span", { class: "track-bar" }, fill),
+    value,
+  );
   const self = { root, key: null };
-  root.addEventListener("pointermove", (event) => bus.setHover({ src: "reads", key: `reads:${self.key}`, pos: self.key, x: event.clientX, y: event.clientY }));
+  root.addEventListener("pointermove", (event) =>
+    bus.setHover({ src: "reads", key: `reads:${self.key}`, pos: self.key, x: event.clientX, y: event.clientY }),
+  );
   root.addEventListener("pointerleave", () => bus.setHover(null));
   self.paint = (view, k, values) => {
     self.key = k ?? null;

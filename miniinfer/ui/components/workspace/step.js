@@ -6,7 +6,13 @@ import { sourceMark } from "../shared/provenance.js";
 import { createPanel } from "./panel.js";
 import { createTimeline } from "./timeline.js";
 
-const STAGES = [["attention", "attention"], ["mlp", "MLP"], ["unembed", "unembed"], ["sampling", "sampling"], ["other", "other"]];
+const STAGES = [
+  ["attention", "attention"],
+  ["mlp", "MLP"],
+  ["unembed", "unembed"],
+  ["sampling", "sampling"],
+  ["other", "other"],
+];
 
 export function createStep(bus) {
   const panel = createPanel({ id: "step", name: "This step", question: "What did it cost?" });
@@ -15,15 +21,45 @@ export function createStep(bus) {
   const phase = h("span", { class: "quiet", "data-testid": "step-phase" });
   const facts = [
     fact("tokens", "tokens through the model", (m) => format.count(m.n), "computed"),
-    fact("weights", "bytes of weights read", (m) => format.bytes(m.weights_read), "computed", (m) => format.bytesExact(m.weights_read)),
-    fact("cache", "bytes of KV cache read", (m) => format.bytes(m.kv_read), "computed", (m) => format.bytesExact(m.kv_read)),
+    fact(
+      "weights",
+      "bytes of weights read",
+      (m) => format.bytes(m.weights_read),
+      "computed",
+      (m) => format.bytesExact(m.weights_read),
+    ),
+    fact(
+      "cache",
+      "bytes of KV cache read",
+      (m) => format.bytes(m.kv_read),
+      "computed",
+      (m) => format.bytesExact(m.kv_read),
+    ),
   ];
   const bars = STAGES.map(([id, name]) => stage(id, name));
   const none = h("p", { class: "quiet small", text: "No stage times were kept for this step." });
-  const stages = h("div", { class: "stages" }, bars.map((bar) => bar.root));
+  const stages = h(
+    "div",
+    { class: "stages" },
+    bars.map((bar) => bar.root),
+  );
   const timeline = createTimeline(bus);
-  const content = h("div", { class: "step-content" }, h("div", { class: "bar" }, time, timeMark, phase), h("div", { class: "step-facts" }, facts.map((f) => f.root)), stages, none);
-  const empty = h("p", { class: "empty quiet", text: "Step 0: nothing ran yet. Time, tokens and bytes of each step will stand here." });
+  const content = h(
+    "div",
+    { class: "step-content" },
+    h("div", { class: "bar" }, time, timeMark, phase),
+    h(
+      "div",
+      { class: "step-facts" },
+      facts.map((f) => f.root),
+    ),
+    stages,
+    none,
+  );
+  const empty = h("p", {
+    class: "empty quiet",
+    text: "Step 0: nothing ran yet. Time, tokens and bytes of each step will stand here.",
+  });
   panel.body.append(content, empty, timeline.root);
 
   function paint(view) {
@@ -34,7 +70,14 @@ export function createStep(bus) {
     const { source } = view.history;
     setText(time, format.ms(meta.ms));
     timeMark.set(source.ms);
-    setText(phase, meta.phase === "prefill" ? (meta.n > 1 ? "prefill, one wide pass" : "prefill, one token") : "decode, one thin pass");
+    setText(
+      phase,
+      meta.phase === "prefill"
+        ? meta.n > 1
+          ? "prefill, one wide pass"
+          : "prefill, one token"
+        : "decode, one thin pass",
+    );
     for (const f of facts) f.paint(meta, source);
     show(stages, Boolean(meta.stages));
     show(none, !meta.stages);
@@ -50,7 +93,13 @@ export function createStep(bus) {
 function fact(id, name, value, fallback, exact) {
   const number = h("b", { class: "num" });
   const mark = sourceMark(name);
-  const root = h("div", { class: "step-fact", "data-testid": `step-${id}` }, h("span", { class: "quiet", text: name }), number, mark);
+  const root = h(
+    "div",
+    { class: "step-fact", "data-testid": `step-${id}` },
+    h("span", { class: "quiet", text: name }),
+    number,
+    mark,
+  );
   const key = { tokens: "tokens", weights: "weights_read", cache: "kv_read" }[id];
   return {
     root,
@@ -65,7 +114,13 @@ function fact(id, name, value, fallback, exact) {
 function stage(id, name) {
   const fill = h("i", {});
   const value = h("span", { class: "right num" });
-  const root = h("div", { class: `stage ${id}`, "data-testid": `step-stage-${id}` }, h("span", { text: name }), h("span", { class: "track-bar" }, fill), value);
+  const root = h(
+    "div",
+    { class: `stage ${id}`, "data-testid": `step-stage-${id}` },
+    h("span", { text: name }),
+    h("span", { class: "track-bar" }, fill),
+    value,
+  );
   return {
     id,
     root,

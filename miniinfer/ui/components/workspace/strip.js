@@ -8,14 +8,31 @@ import { ahead, probabilityOf } from "./look.js";
 import { createPanel } from "./panel.js";
 import { probabilityLegend } from "./legend.js";
 
+const GAP = 4; // px between rows, as in the style sheet
 const COMPACT = 90; // from this many tokens on, ids move into the tooltip
 
 export function createStrip(bus) {
   const legend = probabilityLegend();
-  const colour = toggle("colour by probability", "Colour each token by the probability the model gave it, before temperature and filters", (on) => bus.setPref("colour", on), "strip-colour");
-  const clear = h("button", { type: "button", text: "follow the step", title: "Leave the selected token (Esc)", "data-testid": "strip-clear", on: { click: () => bus.select(null) } });
+  const colour = toggle(
+    "colour by probability",
+    "Colour each token by the probability the model gave it, before temperature and filters",
+    (on) => bus.setPref("colour", on),
+    "strip-colour",
+  );
+  const clear = h("button", {
+    type: "button",
+    text: "follow the step",
+    title: "Leave the selected token (Esc)",
+    "data-testid": "strip-clear",
+    on: { click: () => bus.select(null) },
+  });
   const panel = createPanel({ id: "tokens", name: "Tokens", controls: [clear, legend.root, colour] });
-  const list = h("div", { class: "chips", role: "group", "aria-label": "Tokens of prompt and output", "data-testid": "strip" });
+  const list = h("div", {
+    class: "chips",
+    role: "group",
+    "aria-label": "Tokens of prompt and output",
+    "data-testid": "strip",
+  });
   panel.body.append(list);
   const chips = [];
   const marks = [h("span", { class: "mark", text: "prompt" }), h("span", { class: "mark output", text: "output" })];
@@ -62,8 +79,11 @@ export function createStrip(bus) {
     const step = history.stepOfToken[pos] ?? history.stepOfRow[pos];
     if (pos > ctx && step && step <= bus.last) return bus.goto(step);
     bus.select(null);
-    bus.say(pos < bus.history.info.prompt_len ? "This prompt token has not been through the model at this step. Press the right arrow to step on."
-      : "This token was chosen in this step; it goes through the model in the next one.");
+    bus.say(
+      pos < bus.history.info.prompt_len
+        ? "This prompt token has not been through the model at this step. Press the right arrow to step on."
+        : "This token was chosen in this step; it goes through the model in the next one.",
+    );
   }
 
   function paint(view, theme) {
@@ -86,7 +106,12 @@ export function createStrip(bus) {
   function empty() {
     run = null;
     chips.length = 0;
-    list.replaceChildren(h("p", { class: "empty quiet", text: "The prompt's tokens will stand here. Write a prompt in the side panel to begin." }));
+    list.replaceChildren(
+      h("p", {
+        class: "empty quiet",
+        text: "The prompt's tokens will stand here. Write a prompt in the side panel to begin.",
+      }),
+    );
   }
 
   function reset(view) {
@@ -99,8 +124,12 @@ export function createStrip(bus) {
     const token = view.history.tokens[pos];
     const text = h("span", { class: "chip-text", dir: "auto" });
     setToken(text, token);
-    const chip = h("button", { class: "chip", type: "button", tabindex: pos ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
-      text, h("span", { class: "chip-id", text: token[0] }));
+    const chip = h(
+      "button",
+      { class: "chip", type: "button", tabindex: pos ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
+      text,
+      h("span", { class: "chip-id", text: token[0] }),
+    );
     if (pos === view.info.prompt_len) list.append(marks[1]);
     chip.classList.toggle("output", pos >= view.info.prompt_len);
     chip.classList.toggle("control", Boolean(token[3] & CONTROL));
@@ -113,7 +142,18 @@ export function createStrip(bus) {
   function style(view, theme, pos, end) {
     const chip = chips[pos];
     const { history, first, ctx, chosen, info } = view;
-    const state = pos >= end ? "gone" : pos >= view.shown ? "ahead" : pos === chosen ? "chosen" : pos >= ctx ? "waiting" : pos >= first ? "read" : "kept";
+    const state =
+      pos >= end
+        ? "gone"
+        : pos >= view.shown
+          ? "ahead"
+          : pos === chosen
+            ? "chosen"
+            : pos >= ctx
+              ? "waiting"
+              : pos >= first
+                ? "read"
+                : "kept";
     const forced = pos >= info.prompt_len && Boolean(history.meta[history.stepOfToken[pos] - 1]?.forced);
     const p = bus.prefs.colour && pos < view.shown ? probabilityOf(history, pos) : null;
     const selected = pos === view.selected;
@@ -124,7 +164,11 @@ export function createStrip(bus) {
     chip.dataset.state = state;
     chip.classList.toggle("forced", forced);
     setAttr(chip, "aria-pressed", String(selected));
-    setAttr(chip, "aria-label", `${visible(history.tokens[pos][1])}, position ${pos}, id ${history.tokens[pos][0]}${SAID[state] ?? ""}${forced ? ", forced" : ""}`);
+    setAttr(
+      chip,
+      "aria-label",
+      `${visible(history.tokens[pos][1])}, position ${pos}, id ${history.tokens[pos][0]}${SAID[state] ?? ""}${forced ? ", forced" : ""}`,
+    );
     const rgb = p === null ? null : theme.ramps.prob.at(Math.round(255 * p));
     chip.style.background = rgb ? `rgb(${rgb.join(" ")})` : "";
     chip.style.color = rgb ? inkOn(rgb) : "";
@@ -139,8 +183,9 @@ export function createStrip(bus) {
     list.dataset.at = key;
     const chip = chips[view.selected ?? view.chosen ?? Math.max(0, view.ctx - 1)];
     if (!chip) return;
-    const top = chip.offsetTop - list.offsetTop;
-    if (top < list.scrollTop || top + chip.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - list.clientHeight / 2 + chip.offsetHeight / 2;
+    const { offsetTop: top, offsetHeight: height } = chip;
+    if (top >= list.scrollTop && top + height <= list.scrollTop + list.clientHeight) return;
+    list.scrollTop = Math.ceil((top + height - list.clientHeight) / (height + GAP)) * (height + GAP); // whole rows
   }
 
   function hover(view) {
@@ -153,14 +198,20 @@ export function createStrip(bus) {
   return { root: panel.root, panel, paint, hover, settle };
 }
 
-const SAID = { chosen: ", chosen in this step", read: ", through the model in this step", waiting: ", not yet through the model", ahead: ", a later step" };
+const SAID = {
+  chosen: ", chosen in this step",
+  read: ", through the model in this step",
+  waiting: ", not yet through the model",
+  ahead: ", a later step",
+};
 
 function fact({ info, shown, meta, ctx, cursor, history }) {
   const parts = [format.plural(info.prompt_len, "prompt token")];
   const made = shown - info.prompt_len;
   if (made > 0) parts.push(`${format.count(made)} generated`);
   if (cursor === 0) parts.push("nothing computed yet");
-  else if (meta?.phase === "prefill") parts.push(meta.n > 1 ? `prefill: ${meta.n} tokens in one pass` : `prefill: token ${ctx} of ${info.prompt_len}`);
+  else if (meta?.phase === "prefill")
+    parts.push(meta.n > 1 ? `prefill: ${meta.n} tokens in one pass` : `prefill: token ${ctx} of ${info.prompt_len}`);
   else if (meta) parts.push("decode: one token through the model");
   if (history.seen === cursor && info.finished && cursor === history.last) parts.push(`ended (${info.finished})`);
   return parts.join(" · ");

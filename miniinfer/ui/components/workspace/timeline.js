@@ -15,8 +15,20 @@ export function createTimeline(bus) {
     const step = stepAt(event);
     const meta = step && last.view.history.meta[step - 1];
     if (!meta) return bus.setHover(null);
-    const lines = [["step", `${step}, ${meta.phase}`], ["time", format.ms(meta.ms)], ["tokens through", format.count(meta.n)]];
-    bus.setHover({ src: "timeline", key: `time:${step}`, pos: meta.ctx - 1, step, lines, x: event.clientX, y: event.clientY });
+    const lines = [
+      ["step", `${step}, ${meta.phase}`],
+      ["time", format.ms(meta.ms)],
+      ["tokens through", format.count(meta.n)],
+    ];
+    bus.setHover({
+      src: "timeline",
+      key: `time:${step}`,
+      pos: meta.ctx - 1,
+      step,
+      lines,
+      x: event.clientX,
+      y: event.clientY,
+    });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
   canvas.root.addEventListener("click", (event) => {
@@ -42,8 +54,12 @@ export function createTimeline(bus) {
     const planned = view.info.max_new + 1;
     const slots = Math.max(metas.length, Math.min(room, Math.max(planned, 12)));
     // A prefill can be many times a decode step: the scale follows the decode steps, and a bar that leaves it says its time.
-    const decode = metas.filter((meta) => meta.phase === "decode").map((meta) => meta.ms).sort((a, b) => a - b);
-    const top = decode.length >= 3 ? decode[Math.floor(decode.length * 0.95)] * 1.35 : Math.max(...metas.map((meta) => meta.ms));
+    const decode = metas
+      .filter((meta) => meta.phase === "decode")
+      .map((meta) => meta.ms)
+      .sort((a, b) => a - b);
+    const top =
+      decode.length >= 3 ? decode[Math.floor(decode.length * 0.95)] * 1.35 : Math.max(...metas.map((meta) => meta.ms));
     g = { n: metas.length, w: canvas.width / slots, top };
     const floor = canvas.height - 1;
     const high = canvas.height - 16;
@@ -57,7 +73,11 @@ export function createTimeline(bus) {
     setFont(context, `11px ${theme.font}, sans-serif`);
     context.textBaseline = "top";
     context.fillStyle = theme.text2;
-    context.fillText(`ms by step, up to ${format.ms(top)}${Math.max(...metas.map((meta) => meta.ms)) > top ? `; taller bars are cut (prefill ${format.ms(metas[0].ms)})` : ""}`, 0, 0);
+    context.fillText(
+      `ms by step, up to ${format.ms(top)}${Math.max(...metas.map((meta) => meta.ms)) > top ? `; taller bars are cut (prefill ${format.ms(metas[0].ms)})` : ""}`,
+      0,
+      0,
+    );
     hover();
   }
 

@@ -39,9 +39,14 @@ export function createTooltip(bus) {
     const token = at.token ?? view.history.tokens[at.pos];
     head.hidden = !token;
     if (token) setToken(chip, token);
-    setText(kind, token ? kindOf(token) ?? "" : "");
+    setText(kind, token ? (kindOf(token) ?? "") : "");
     const facts = token ? tokenFacts(view, at, token) : [];
-    rows.replaceChildren(...[...facts, ...(at.lines ?? [])].flatMap(([label, value]) => [h("dt", { text: label }), h("dd", { class: "num", text: value })]));
+    rows.replaceChildren(
+      ...[...facts, ...(at.lines ?? [])].flatMap(([label, value]) => [
+        h("dt", { text: label }),
+        h("dd", { class: "num", text: value }),
+      ]),
+    );
   }
 
   function tokenFacts({ history }, at, token) {
@@ -53,7 +58,8 @@ export function createTooltip(bus) {
     const meta = history.meta[history.stepOfToken[at.pos] - 1];
     if (p !== null) facts.push(["probability given", format.percent(p)]);
     if (meta?.forced) facts.push(["chosen", `forced in step ${meta.step}`]);
-    else if (meta && meta.logprob !== null) facts.push(["drawn with", `${format.percent(Math.exp(meta.logprob))} in step ${meta.step}`]);
+    else if (meta && meta.logprob !== null)
+      facts.push(["drawn with", `${format.percent(Math.exp(meta.logprob))} in step ${meta.step}`]);
     return facts;
   }
 

@@ -14,10 +14,18 @@ import { createTooltip } from "./tooltip.js";
 const only = (dirty, key) => dirty.size === 1 && dirty.has(key);
 
 export function createWorkspace(bus, parent) {
-  const root = keepKeys(h("div", { class: "mi mi-workspace", "data-testid": "workspace", style: { visibility: "hidden" } }));
+  const root = keepKeys(
+    h("div", { class: "mi mi-workspace", "data-testid": "workspace", style: { visibility: "hidden" } }),
+  );
   parent.append(root);
   const notices = createNotices(bus);
-  const panels = { strip: createStrip(bus), attention: createAttention(bus), next: createNext(bus), kv: createKv(bus), step: createStep(bus) };
+  const panels = {
+    strip: createStrip(bus),
+    attention: createAttention(bus),
+    next: createNext(bus),
+    kv: createKv(bus),
+    step: createStep(bus),
+  };
   const tooltip = createTooltip(bus);
   const layout = createLayout(bus, root, panels);
   root.append(notices.root, layout.root, tooltip.root);
@@ -36,7 +44,13 @@ export function createWorkspace(bus, parent) {
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
     for (const panel of all) panel.settle?.(view);
   };
-  const stops = [bus.on(draw, true), bus.on(paint), layout.stop, tooltip.stop, ...Object.values(panels).map((panel) => panel.stop)];
+  const stops = [
+    bus.on(draw, true),
+    bus.on(paint),
+    layout.stop,
+    tooltip.stop,
+    ...Object.values(panels).map((panel) => panel.stop),
+  ];
 
   return {
     root,
