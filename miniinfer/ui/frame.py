@@ -30,7 +30,8 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
         if asked and not has_driver:
             st.rerun()  # the page stands on the cursor that has just moved
         with st.container(key="frame", horizontal=True, gap=None, vertical_alignment="center"):
-            with st.popover(page.title, key="page_menu", type="tertiary"):
+            # A key of its own on each page: choosing a page closes the menu.
+            with st.popover(page.title, key=f"page_menu_{page.title}", type="tertiary"):
                 for other in pages:
                     st.page_link(other)
             mount_transport(transport_data(session.timeline, session.status.to_json(), has_driver), _on_ask(session))
@@ -58,14 +59,13 @@ def sync_address(session: Session) -> None:
 
 
 def read_address(session: Session) -> None:
-    """On a session's first run: go where the address points, or say plainly that the run is not here any more."""
+    """On a session's first run: the example, and a plain word if the address points at a run of an earlier session."""
     if st.session_state.get("address_read"):
         return
     st.session_state["address_read"] = True
     session.timeline.cursor = 1  # something to look at: the example's first step
     session.go_live()  # a later visitor finds the model loaded already
-    run_id, step = st.query_params.get("run"), st.query_params.get("step", "")
-    if run_id is not None:
+    if "run" in st.query_params:
         session.error = (
             "The page was loaded anew, and a reload starts a new session: the runs of the earlier one were cleared. "
             "This is the recorded example; start a new run in the side panel."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import uuid
@@ -120,7 +121,7 @@ class Session:
             cursor, info = self.timeline.cursor, run.info
             try:
                 self.new_run(info.prompt, info.params, chat=info.chat, one_pass=info.one_pass)
-                self.step_to(cursor)
+                self.step_to(cursor, math.inf)
             except MiniInferError as error:
                 self.error = str(error)
                 self.timeline.open(info.run_id)
@@ -128,11 +129,11 @@ class Session:
             self.timeline.remove(info.run_id)
             return True
 
-    def step_to(self, want: int) -> None:
-        """Step the current run until step `want` exists, it finishes, or STEPPING_SECONDS have passed."""
+    def step_to(self, want: int, seconds: float = STEPPING_SECONDS) -> None:
+        """Step the current run until step `want` exists, it finishes, or the time is over; look at what there is."""
         with self.lock:
             run = self.timeline.current
-            end = time.monotonic() + STEPPING_SECONDS
+            end = time.monotonic() + seconds
             while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
                 if not self._in_engine(run.step):
                     break

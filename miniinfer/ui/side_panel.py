@@ -39,7 +39,7 @@ def draw_side_panel(session: Session) -> None:
             _sampler()
             ready = session.model is not None
             st.caption("New run starts from the prompt. Branch re-draws at the step you are on. Every run is kept.")
-            left, right = st.columns(2)
+            left, right = st.columns(2, gap="small")
             start = left.form_submit_button(
                 "New run", type="primary", disabled=not ready, width="stretch",
                 help=None if ready else "The model is still being loaded.",

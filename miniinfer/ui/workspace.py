@@ -6,8 +6,8 @@ import streamlit as st
 
 from miniinfer.figures.workspace import HeadAsk, Selection
 from miniinfer.ui.ask import Ask
-from miniinfer.ui.mount import mount_workspace
 from miniinfer.ui.frame import sync_address
+from miniinfer.ui.mount import mount_workspace
 from miniinfer.ui.session import Session
 
 

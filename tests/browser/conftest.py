@@ -1,0 +1,137 @@
+"""The running app in a real Chromium: one server and one browser for all tests, a fresh context (so a session) each."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, WebSocket, expect, sync_playwright
+
+from miniinfer.cli.browser import find_chromium
+
+ROOT = Path(__file__).parents[2]
+# Without these Chromium itself looks for hosts of its maker at every start.
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]
+READY = 120_000  # ms; the model is loaded within this on a slow, busy machine
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running_app(environment: dict[str, str] | None = None) -> Iterator[str]:
+    """Start the app on a free port of this machine, give its address, end it by its own process id."""
+    port = free_port()
+    command = [
+        sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true",
+        "--server.address", "127.0.0.1",
+    ]
+    app = subprocess.Popen(command, cwd=ROOT, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        limit = time.monotonic() + 60
+        while True:
+            with suppress(OSError), urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
+                if answer.status == 200:
+                    break
+            assert app.poll() is None, "the app ended before it answered"
+            assert time.monotonic() < limit, "the app did not answer within 60 s"
+            time.sleep(0.1)
+        yield address
+    finally:
+        app.terminate()
+        try:
+            app.wait(10)
+        except subprocess.TimeoutExpired:
+            app.kill()
+            app.wait()
+
+
+@pytest.fixture(scope="session")
+def address(model_path: Path) -> Iterator[str]:
+    """A running app; the model file is on disk already."""
+    with running_app() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """One browser tab, and everything it did that a test may ask about."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        self.address = address
+        self.errors: list[str] = []
+        self.hosts: set[str] = set()
+        self.sent = 0  # websocket messages
+        self.received: list[int] = []  # bytes of websocket messages
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        page.on("dialog", lambda dialog: (self.errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+        page.on("websocket", self._watch)
+
+    def _watch(self, socket: WebSocket) -> None:
+        socket.on("framesent", lambda _: setattr(self, "sent", self.sent + 1))
+        socket.on("framereceived", lambda data: self.received.append(len(data)))
+
+    def open(self, path: str = "/", *, live: bool = True) -> Page:
+        """Go there; live: wait until the model is loaded and the example has gone live."""
+        self.page.goto(self.address + path)
+        self.page.get_by_test_id("transport").wait_for(timeout=READY)
+        if live:
+            self.page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
+        return self.page
+
+    def expect_step(self, words: str, timeout: int = 30_000) -> None:
+        """Wait until the transport says that it stands on `words`, for example "step 3"."""
+        expect(self.page.get_by_test_id("transport-step")).to_contain_text(re.compile(rf"^{words}\b"), timeout=timeout)
+
+
+@pytest.fixture
+def visit(chromium: Browser, address: str) -> Iterator[Callable[..., Visit]]:
+    """visit(width, height, theme) gives a new tab of its own session. At the end: no error, no foreign request."""
+    contexts = []
+    visits: list[Visit] = []
+
+    def new(width: int = 1440, height: int = 900, theme: str = "light") -> Visit:
+        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=theme)  # type: ignore[arg-type]
+        contexts.append(context)
+        visits.append(Visit(context.new_page(), address))
+        return visits[-1]
+
+    yield new
+    for context in contexts:
+        context.close()
+    for each in visits:
+        assert each.errors == []
+        assert each.hosts <= {urlsplit(address).netloc, ""}, "a request left the app's own origin"

@@ -1,0 +1,196 @@
+"""The main job in a browser: step, go back, play, branch, with linked panels, on the real model."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+SIZES = [(1440, 900), (1920, 1080), (1280, 720)]
+
+
+def test_first_visit_shows_a_run_that_moves_and_goes_live(visit):
+    page = visit().open(live=False)
+    expect(page.get_by_test_id("workspace")).to_be_visible()
+    expect(page.get_by_test_id("token-0")).to_contain_text("The")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_test_id("transport-step")).to_contain_text("step 2")
+    expect(page.get_by_test_id("transport-recorded")).to_be_hidden(timeout=120_000)
+    expect(page.get_by_test_id("transport-step")).to_contain_text("step 2")
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_nothing_scrolls_and_every_panel_is_there(visit, width, height, theme):
+    page = visit(width, height, theme).open()
+    for panel in ("tokens", "attention", "next", "kv", "step"):
+        box = page.get_by_test_id(f"panel-{panel}").bounding_box()
+        assert box is not None, panel
+        assert box["width"] > 120, panel
+        assert box["x"] + box["width"] <= width + 1, panel
+        assert box["y"] + box["height"] <= height + 1, panel
+    assert page.evaluate("document.documentElement.scrollHeight <= document.documentElement.clientHeight")
+    assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight <= main.clientHeight")
+
+
+def test_keys_step_forth_and_back_and_the_address_follows(visit):
+    tab = visit()
+    page = tab.open()
+    for step in (2, 3, 4):
+        page.keyboard.press("ArrowRight")
+        tab.expect_step(f"step {step}")
+    page.keyboard.press("ArrowLeft")
+    tab.expect_step("step 3")
+    expect(page).to_have_url(re.compile(r"step=3\b"))
+    page.keyboard.press("Home")
+    tab.expect_step("step 0")
+    page.keyboard.press("End")
+    tab.expect_step("step 4")
+    page.keyboard.press("End")  # from the last step there is, End runs on to the end of the run
+    tab.expect_step("step 32", timeout=60_000)
+    expect(page.get_by_test_id("transport-step")).to_contain_text("ended")
+
+
+def test_buttons_do_what_keys_do(visit):
+    tab = visit()
+    page = tab.open()
+    page.get_by_test_id("transport-forward").click()
+    tab.expect_step("step 2")
+    page.get_by_test_id("transport-back").click()
+    tab.expect_step("step 1")
+
+
+def test_ten_quick_presses_are_ten_steps(visit):
+    tab = visit()
+    page = tab.open()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    tab.expect_step("step 11")
+
+
+def test_play_and_pause(visit):
+    tab = visit()
+    page = tab.open()
+    page.keyboard.press("Space")
+    expect(page.get_by_test_id("transport-play")).to_contain_text("Pause")
+    tab.expect_step("step 5")
+    page.keyboard.press("Space")
+    expect(page.get_by_test_id("transport-play")).to_contain_text("Play")
+    shown = page.get_by_test_id("transport-step").inner_text()
+    page.wait_for_timeout(1200)
+    assert page.get_by_test_id("transport-step").inner_text() == shown
+
+
+def test_keys_typed_into_the_prompt_do_not_step(visit):
+    tab = visit()
+    page = tab.open()
+    tab.expect_step("step 1")
+    page.get_by_label("Prompt", exact=True).click()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    page.wait_for_timeout(500)
+    tab.expect_step("step 1")
+
+
+def test_hover_links_the_panels_without_asking_the_server(visit):
+    tab = visit()
+    page = tab.open()
+    page.wait_for_timeout(1500)
+    sent = tab.sent
+    for position in (3, 1, 4):
+        page.get_by_test_id(f"token-{position}").hover()
+        expect(page.get_by_test_id("tooltip")).to_contain_text(re.compile(rf"position\s*{position}(?!\d)"))
+    page.get_by_test_id("kv-canvas").hover()
+    expect(page.get_by_test_id("tooltip")).to_be_visible()
+    page.get_by_test_id("candidate-1").hover()
+    page.wait_for_timeout(400)
+    assert tab.sent == sent
+
+
+def test_back_and_scrub_do_not_run_the_model(visit):
+    tab = visit()
+    page = tab.open()
+    page.keyboard.press("End")
+    tab.expect_step("step 32", timeout=60_000)
+    times = page.get_by_test_id("step-ms").inner_text()
+    page.keyboard.press("Home")
+    tab.expect_step("step 0")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    tab.expect_step("step 3")
+    page.keyboard.press("End")
+    tab.expect_step("step 32")
+    assert page.get_by_test_id("step-ms").inner_text() == times, "a step that ran again would have taken another time"
+
+
+def output_of(page: Page) -> list[str]:
+    chips = page.locator('[data-testid^="token-"]')
+    return [re.sub(r"\s+", " ", text) for text in chips.all_inner_texts()]
+
+
+def test_forcing_a_candidate_starts_a_branch_and_keeps_the_run(visit):
+    tab = visit()
+    page = tab.open()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    tab.expect_step("step 4")
+    before = output_of(page)
+    drawn = page.get_by_test_id("token-8").text_content() or ""
+    page.get_by_test_id("candidate-2").click()
+    expect(page.get_by_test_id("token-8")).not_to_have_text(drawn)
+    after = output_of(page)
+    assert after[:8] == before[:8], "what came before the forced token is the same"
+    assert after[8] != before[8]
+    tab.expect_step("step 4")
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 5")
+    page.get_by_test_id("transport-runs").click()
+    expect(page.get_by_test_id("transport-run")).to_have_count(2)
+    page.get_by_test_id("transport-run").first.click()
+    tab.expect_step("step 4")
+    assert output_of(page)[:9] == before[:9]
+
+
+def test_a_prompt_token_can_be_looked_at(visit):
+    page = visit().open()
+    page.get_by_test_id("token-3").click()
+    expect(page.get_by_test_id("next-context")).to_contain_text("France")
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("next-context")).to_contain_text("is")
+
+
+def test_another_page_and_back_keeps_run_and_step(visit):
+    tab = visit()
+    page = tab.open()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    tab.expect_step("step 3")
+    for name in ("Model", "Compare", "Workspace"):
+        page.get_by_test_id("stPopoverButton").click()
+        page.get_by_test_id("stPageLink").get_by_text(name, exact=True).click()
+        expect(page.get_by_test_id("stPopoverButton")).to_contain_text(name)
+        tab.expect_step("step 3")
+        expect(page).to_have_url(re.compile(r"step=3\b"))
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 4")
+
+
+def test_the_transport_steps_on_other_pages_too(visit):
+    tab = visit()
+    page = tab.open()
+    page.get_by_test_id("stPopoverButton").click()
+    page.get_by_test_id("stPageLink").get_by_text("Model", exact=True).click()
+    tab.expect_step("step 1")
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    page.keyboard.press("ArrowLeft")
+    tab.expect_step("step 1")
+
+
+def test_a_reload_says_plainly_what_is_gone(visit):
+    tab = visit()
+    page = tab.open()
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    page.reload()
+    page.get_by_test_id("transport").wait_for(timeout=120_000)
+    expect(page.get_by_test_id("notice")).to_contain_text("reload")
