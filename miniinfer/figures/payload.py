@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_KINDS = {"u8": np.dtype(np.uint8), "f32": np.dtype("<f4")}
+_KINDS: dict[str, np.dtype[Any]] = {"u8": np.dtype(np.uint8), "f32": np.dtype("<f4")}
 
 
 def pack(header: dict[str, Any], blobs: dict[str, np.ndarray]) -> bytes:

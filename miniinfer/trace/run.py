@@ -56,7 +56,8 @@ class RunInfo:
 class Run(Protocol):
     """Everything a panel can ask. Nothing here runs the model again; attention rows come back from kept queries."""
 
-    info: RunInfo
+    @property
+    def info(self) -> RunInfo: ...
 
     @property
     def finish_reason(self) -> str | None: ...

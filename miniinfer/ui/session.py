@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
+KV_BYTES = 512 * 2**20  # the most KV cache that one session may reserve; SmolLM2 fits 11,000 positions in float32
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
 ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
@@ -97,7 +98,9 @@ class Session:
         from miniinfer.engine.engine import Engine
 
         if self._engine is None or self._engine_key != self.key:
-            self._engine = Engine(model, EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS))
+            config = EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS)
+            block_bytes = config.block_size * model.config.kv_bytes_per_token(model.weights.dtype.itemsize)
+            self._engine = Engine(model, replace(config, max_blocks=max(1, KV_BYTES // block_bytes)))
             self._engine_key = self.key
         return self._engine
 
