@@ -95,9 +95,9 @@ class ModelHost:
         with self._loading:
             self._set(key, ModelStatus("loading", "Starting the engine.", None))
             try:
-                from miniinfer.engine import threads
+                from miniinfer.engine.threads import configure
 
-                threads.configure()
+                configure()
                 from miniinfer.models.loader import load_model
 
                 self._drop_unused(keep=key)
