@@ -9,9 +9,9 @@ from miniinfer.ui.side_panel import draw_side_panel
 st.set_page_config(page_title="MiniInfer", page_icon="miniinfer/ui/icon.png", layout="wide")
 
 PAGES = [
-    st.Page("pages/workspace.py", title="Workspace", icon=":material/view_quilt:", default=True),
-    st.Page("pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
-    st.Page("pages/model.py", title="Model", icon=":material/memory:"),
+    st.Page("miniinfer/ui/pages/workspace.py", title="Workspace", icon=":material/view_quilt:", default=True),
+    st.Page("miniinfer/ui/pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
+    st.Page("miniinfer/ui/pages/model.py", title="Model", icon=":material/memory:"),
 ]
 page = st.navigation(PAGES, position="hidden")
 session = get_session()
