@@ -33,6 +33,7 @@ from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
 if TYPE_CHECKING:
     import torch
 
+    from miniinfer.config import SamplingParams
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.sequence import Sequence
 
@@ -44,12 +45,13 @@ class LiveRun:
 
     def __init__(
         self, engine: Engine, seq: Sequence, info: RunInfo, describe: DescribeToken, budget: TraceBudget,
-        records: list[StepRecord] | None = None,
+        records: list[StepRecord] | None = None, step_params: list[SamplingParams] | None = None,
     ) -> None:
         self.info = info
         self.engine = engine
         self.seq = seq
         self.records: list[StepRecord] = list(records or ())
+        self._step_params = list(step_params or ())  # with which each step chose: a branch may have changed them
         self.describe = describe
         self._budget = budget
         self._recorder = Recorder(engine)
@@ -82,6 +84,7 @@ class LiveRun:
             return False
         record = self._recorder.record(len(self.records) + 1, state)
         self.records.append(record)
+        self._step_params.append(self.info.params)
         self._budget.add(record)
         if self.info.default_head is None and record.sequences[0].token_id is not None:
             self.info = dataclasses.replace(self.info, default_head=far_reading_head(self.rows_at(self._last_position)))
@@ -100,9 +103,10 @@ class LiveRun:
         if isinstance(edit, ForceToken) and not 0 <= edit.token_id < self.info.model.vocab_size:
             raise BadInputError(f"Token ids of this model run from 0 to {self.info.model.vocab_size - 1}.")
         params = edit.params if isinstance(edit, ChangeParams) else self.info.params
+        chosen_with = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
         # The step's own logits and coin choose again: the model does not run, and later coins stay comparable.
         prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: part.context_len]
-        trace = sampler_trace(self.logits_at(part.context_len - 1), params, ids[:prompt], ids[prompt:], part.coin)
+        trace = sampler_trace(self.logits_at(part.context_len - 1), chosen_with, ids[:prompt], ids[prompt:], part.coin)
         token_id = edit.token_id if isinstance(edit, ForceToken) else trace.token_id
         seq = self.engine.fork(self.seq, part.context_len, force=token_id, params=params, seq_id=run_id)
         changed = dataclasses.replace(
@@ -113,7 +117,8 @@ class LiveRun:
             self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit
         )
         self._budget.share(records)
-        return LiveRun(self.engine, seq, info, self.describe, self._budget, records)
+        step_params = [*self._step_params[: edit.step - 1], chosen_with]
+        return LiveRun(self.engine, seq, info, self.describe, self._budget, records, step_params)
 
     def release(self) -> None:
         """Give back the blocks and the records."""
@@ -121,6 +126,7 @@ class LiveRun:
         self.engine.release(self.seq)
         self._budget.drop(self.records)
         self.records.clear()
+        self._step_params.clear()
 
     # Looking back
 
@@ -129,22 +135,24 @@ class LiveRun:
         if part.token_id is None:
             return None
         if step not in self._next:
-            self._next[step] = self._next_after(part.context_len - 1, part)
+            self._next[step] = self._next_after(part.context_len - 1, self._step_params[step - 1], part)
         return self._next[step]
 
     def next_at(self, position: int) -> NextToken:
-        return self._next_after(position, None)
+        sampled = (s for s, record in enumerate(self.records) if self._part(record).context_len == position + 1)
+        step = next(sampled, None)
+        return self._next_after(position, self.info.params if step is None else self._step_params[step], None)
 
-    def _next_after(self, position: int, chosen: SequenceRecord | None) -> NextToken:
+    def _next_after(self, position: int, params: SamplingParams, chosen: SequenceRecord | None) -> NextToken:
         from miniinfer.engine.sampler import sampler_trace
 
         prompt = self.info.num_prompt_tokens
         ids = self.seq.token_ids[: position + 1]
         trace = sampler_trace(
-            self.logits_at(position), self.info.params, ids[:prompt], ids[prompt:], chosen.coin if chosen else None
+            self.logits_at(position), params, ids[:prompt], ids[prompt:], chosen.coin if chosen else None
         )
         return next_token_of(
-            trace, self.info.params.temperature, self.describe,
+            trace, params.temperature, self.describe,
             chosen=chosen.token_id if chosen else None, forced=chosen.forced if chosen else False,
         )
 

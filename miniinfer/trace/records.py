@@ -85,9 +85,14 @@ class SequenceRecord:
     pooled: PooledMaps | None = None
 
     @property
+    def arrays(self) -> list[FloatArray | ByteArray]:
+        """All that takes room."""
+        found = [self.final_norm, self.kv_norms, self.q, self.pooled.maps if self.pooled else None]
+        return [a for a in found if a is not None]
+
+    @property
     def nbytes(self) -> int:
-        arrays = [self.final_norm, self.kv_norms, self.q, self.pooled.maps if self.pooled else None]
-        return sum(a.nbytes for a in arrays if a is not None)
+        return sum(a.nbytes for a in self.arrays)
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,21 @@ def test_new_settings_draw_again_with_the_same_coin():
     assert branch.next_token(5).greedy
 
 
+def test_steps_before_a_change_of_settings_show_the_distribution_they_were_drawn_from():
+    run = finished_run()
+    branch = run.fork(ChangeParams(5, SamplingParams(temperature=0, max_new_tokens=12)), "r2", "greedy")
+    branch.step()
+    again = branch.fork(ForceToken(3, 7), "r3", "earlier than the change")
+    again.step()
+    for step in (1, 2, 3, 4):
+        assert branch.next_token(step) == run.next_token(step)
+        shown = branch.next_token(step)
+        assert shown.lo <= shown.coin < shown.hi
+        assert branch.next_at(run.steps[step - 1].context_len - 1).temperature == 1.2
+    assert [branch.next_token(step).temperature for step in (4, 5, 6)] == [1.2, 0, 0]
+    assert [again.next_token(step).temperature for step in (2, 3, 4)] == [1.2, 1.2, 0]
+
+
 def test_a_branch_shares_the_blocks_of_its_prefix():
     run = finished_run()
     used = run.engine.pool.num_used

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,24 @@ def test_shared_records_count_once_and_live_until_the_last_holder_lets_go():
     assert budget.used_bytes == shared.nbytes
     budget.drop([shared])
     assert budget.used_bytes == 0
+
+
+def test_the_arrays_of_an_edited_step_count_once_and_their_queries_go_together():
+    budget = TraceBudget(limit_bytes=10 * 1024)
+    trunk = record(1, 4)
+    edited = dataclasses.replace(trunk, sequences=(dataclasses.replace(trunk.sequences[0], token_id=7),))
+    budget.add(trunk)
+    budget.share([edited])
+    assert budget.used_bytes == trunk.nbytes
+    budget.add(record(2, 4))
+    assert trunk.sequences[0].q is not None, "8 kB fit into 10 kB"
+    budget.add(record(3, 4))
+    assert trunk.sequences[0].q is None
+    assert edited.sequences[0].q is None
+    assert budget.used_bytes <= budget.limit_bytes
+    budget.drop([trunk])
+    budget.drop([edited])
+    assert budget.used_bytes == 2 * record(2, 4).nbytes
 
 
 def test_the_first_head_shown_reads_something_far_back():
