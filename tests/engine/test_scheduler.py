@@ -90,9 +90,9 @@ def test_a_waiting_sequence_waits_for_blocks() -> None:
 
 
 def test_two_prompts_never_wait_for_each_other() -> None:
-    scheduler = make(max_blocks=6, max_num_batched_tokens=8)
-    add(scheduler, "a", 12)
-    add(scheduler, "b", 16)
+    scheduler = make(max_blocks=6)
+    add(scheduler, "a", 12, prefill_chunk=4)
+    add(scheduler, "b", 16)  # 4 blocks, of which 5 are free at first, but a will need 2 of them
     add(scheduler, "c", 4)  # would fit, but b came first
     for _ in range(3):
         assert list(commit(scheduler)) == ["a"]
