@@ -1,8 +1,9 @@
 // One head, queries down, keys across, first token at the top left. Pooled by the largest value where cells are smaller than a pixel.
 
+import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./attention.js";
-import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
+import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "./canvas.js";
 import { capacity, headWindow } from "./window.js";
 
 const MIN_LABEL = 12; // px between two token labels
@@ -100,9 +101,24 @@ export function createBigHead(bus) {
     for (let y = 0; y < size; y++)
       for (let x = 0; x < size; x++) out[y * size + x] = x <= y ? table[most[y * size + x]] : 0;
     image.draw(context, g.x, g.y, g.cell * n, g.cell * n);
-    for (const i of unknown)
-      hatch(context, g.x, g.y + i * g.cell, (i + 1) * g.cell, Math.max(1, g.cell), theme.line2, 6);
+    hatchAll(
+      context,
+      unknown.map((i) => [g.x, g.y + i * g.cell, (i + 1) * g.cell, g.cell]),
+      theme.line2,
+      7,
+    );
+    if (unknown.length) missing(context, unknown.length, theme);
     if (skip && g.from === 0) hatch(context, g.x, g.y, g.cell, ctx * g.cell, theme.line2, 6);
+  }
+
+  // Said in the empty upper triangle.
+  function missing(context, count, theme) {
+    setFont(context, `11px ${theme.font}, sans-serif`);
+    context.fillStyle = theme.text2;
+    context.textAlign = "right";
+    context.textBaseline = "top";
+    const words = bus.asks.waiting ? `fetching ${plural(count, "row")} …` : `${plural(count, "row")} not here`;
+    context.fillText(words, g.x + g.cell * (g.to - g.from) - 8, g.y + 8);
   }
 
   // Grid lines where cells are large, the rows of this step, the row looked at.

@@ -80,18 +80,24 @@ export function setFont(context, font) {
 }
 
 /** Diagonal hatching inside a rectangle: allocated but empty, or not known. */
-export function hatch(context, x, y, w, h, colour, gap = 5) {
-  if (w <= 0 || h <= 0) return;
+export const hatch = (context, x, y, w, h, colour, gap) => hatchAll(context, [[x, y, w, h]], colour, gap);
+
+/** The same inside several rectangles [x, y, w, h], as one area. */
+export function hatchAll(context, boxes, colour, gap = 5) {
+  const all = boxes.filter(([, , w, h]) => w > 0 && h > 0);
+  if (!all.length) return;
+  const [left, right] = [Math.min(...all.map(([x]) => x)), Math.max(...all.map(([x, , w]) => x + w))];
+  const [top, bottom] = [Math.min(...all.map(([, y]) => y)), Math.max(...all.map(([, y, , h]) => y + h))];
   context.save();
   context.beginPath();
-  context.rect(x, y, w, h);
+  for (const box of all) context.rect(...box);
   context.clip();
   context.strokeStyle = colour;
   context.lineWidth = 1;
   context.beginPath();
-  for (let d = -h; d < w; d += gap) {
-    context.moveTo(x + d, y + h);
-    context.lineTo(x + d + h, y);
+  for (let x = left - (bottom - top); x < right; x += gap) {
+    context.moveTo(x, bottom);
+    context.lineTo(x + bottom - top, top);
   }
   context.stroke();
   context.restore();

@@ -69,8 +69,9 @@ function interval(next, i) {
 function sentence(next) {
   if (next.token === null) return "No draw here: this token stands in the prompt.";
   const name = quoted(next.toks[next.ids.indexOf(next.token)] ?? [next.token, "?", "", 0], 14);
-  const coin = next.coin === null ? "" : format.coin(next.coin);
-  if (next.forced) return `${name} was forced; the coin ${coin} was not used.`;
-  if (next.greedy) return `Greedy: the best token ${name} is taken; the coin ${coin} is not used.`;
-  return `The coin ${coin} falls on ${name}, which holds ${format.coin(next.lo)} to ${format.coin(next.hi)}.`;
+  const coin = next.coin === null ? "" : `; the coin ${format.coin(next.coin)} is not used`;
+  if (next.forced) return `${name} was forced${coin}.`;
+  if (next.greedy) return `Greedy: the best token, ${name}, is taken${coin}.`;
+  if (next.coin === null) return `${name} was taken.`;
+  return `The coin ${format.coin(next.coin)} falls on ${name}, which holds ${format.coin(next.lo)} to ${format.coin(next.hi)}.`;
 }

@@ -1,6 +1,6 @@
 // The KV cache: layers by positions, a column a step; three numbers; bytes per token as a product of named factors.
 
-import { calm, h, segmented, setText, show } from "../shared/dom.js";
+import { h, segmented, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createCanvas, pointIn } from "./canvas.js";
@@ -10,8 +10,6 @@ import { createHeat } from "./kvheat.js";
 import { measureKv } from "./kvscale.js";
 import { normLegend } from "./legend.js";
 import { createPanel } from "./panel.js";
-
-const SLIDE = 120; // ms a new column takes to slide in
 
 export function createKv(bus) {
   const norm = segmented(
@@ -60,12 +58,13 @@ export function createKv(bus) {
       without,
     ),
   );
+  const written = h("i", { class: "kv-written" });
+  canvas.root.append(written);
   panel.body.append(top, canvas.root);
   let last = { view: null, theme: null };
   let g = null;
-  let slideFrom = { ctx: 0, at: 0, run: null };
 
-  canvas.onResize = () => last.view && (draw(last.view, last.theme), hover(last.view, last.theme));
+  canvas.onResize = () => last.view && (draw(last.view, last.theme), frame(last.view));
   canvas.root.addEventListener("pointermove", (event) => point(event));
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
   canvas.root.addEventListener("click", (event) => {
@@ -117,23 +116,12 @@ export function createKv(bus) {
     numbers(view);
     const range = view.history.kvRange[bus.prefs.norm === "v" ? 1 : 0];
     show(legend.root, range !== null);
+    frame(view);
     if (range) legend.paint(theme, format.sig3(range[0]), format.sig3(range[1]));
   }
 
   function drawNew(view, theme, dirty) {
     if (!view || !["data", "run", "cursor", "select", "prefs", "theme"].some((key) => dirty.has(key))) return;
-    // One new column slides in; anything else is simply there.
-    const one =
-      dirty.has("cursor") &&
-      !(bus.player.playing && bus.player.interval < 200) &&
-      slideFrom.run === view.history &&
-      view.ctx > slideFrom.ctx &&
-      view.meta?.n === 1;
-    slideFrom = {
-      ctx: view.ctx,
-      run: view.history,
-      at: one ? performance.now() : slideFrom.ctx === view.ctx ? slideFrom.at : 0,
-    };
     draw(view, theme);
   }
 
@@ -157,15 +145,25 @@ export function createKv(bus) {
     const context = canvas.start("base");
     if (!context) return;
     g = measureKv(view, canvas.width, canvas.height);
-    const progress = Math.min(1, (performance.now() - slideFrom.at) / SLIDE);
-    heat.draw(context, g, view, theme, bus.prefs.norm === "v" ? 1 : 0, calm() ? 1 : progress, canvas.dpr);
+    heat.draw(context, g, view, theme, bus.prefs.norm === "v" ? 1 : 0);
     drawGrowth(context, g, view, theme);
-    if (progress < 1 && !calm()) requestAnimationFrame(() => last.view === view && draw(view, theme));
     canvas.root.setAttribute(
       "aria-label",
       `KV cache: ${view.ctx} of ${g.allocated} allocated positions used, in ${view.info.num_layers} layers`,
     );
     hover(view, theme);
+  }
+
+  // What this step wrote: a frame that slides on with the steps; marks above and below where a frame would hide the column.
+  function frame({ meta, first, ctx }) {
+    show(written, Boolean(meta && g));
+    if (!meta || !g) return;
+    const width = (ctx - first) * g.col;
+    const thin = width < 6;
+    const wide = thin ? Math.max(4, width) : width + 1;
+    written.classList.toggle("thin", thin);
+    const x = g.x + first * g.col + (thin ? (width - wide) / 2 : -1);
+    written.style.cssText = `width: ${wide}px; height: ${g.row * g.layers + 4}px; top: ${g.top - 2}px; transform: translateX(${x}px)`;
   }
 
   function hover(view, theme) {

@@ -31,7 +31,7 @@ export function createFormula(bus) {
         key: `formula:${id}`,
         pos: null,
         factor: id,
-        lines: [[name, why]],
+        note: why,
         x: event.clientX,
         y: event.clientY,
       }),

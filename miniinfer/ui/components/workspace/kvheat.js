@@ -5,8 +5,8 @@ import { createImage, hatch, setFont } from "./canvas.js";
 export function createHeat() {
   const image = createImage();
 
-  function draw(context, g, view, theme, which, progress, dpr) {
-    const { history, info, ctx, first } = view;
+  function draw(context, g, view, theme, which) {
+    const { history, info, ctx } = view;
     const height = g.row * g.layers;
     const right = g.x + g.slots * g.col;
     context.fillStyle = theme.side;
@@ -23,38 +23,15 @@ export function createHeat() {
         for (let layer = 0; layer < info.num_layers; layer++)
           pixels[layer * n + p] = table[Math.round((history.kv[base + 2 * layer] - range[0]) * scale)];
       }
-      // The new column arrives from the right.
-      const kept = progress < 1 ? n - 1 : n;
-      context.save();
-      context.beginPath();
-      context.rect(g.x, g.top, kept * g.col, height);
-      if (progress < 1) context.rect(g.x + (n - 1) * g.col + (1 - progress) * 14, g.top, g.col, height);
-      context.clip();
       image.draw(context, g.x, g.top, n * g.col, height);
-      context.restore();
       if (g.col >= 7) lines(context, g, n, theme);
     }
     blocks(context, g, right, theme);
     axis(context, g, info, theme);
     band(context, g, view, theme);
-    if (view.meta) written(context, g, first, ctx, theme);
   }
 
   return { draw, factor };
-}
-
-// What this step wrote: a blue frame, or marks above and below where a frame would hide the column.
-function written(context, g, first, ctx, theme) {
-  const [x, width, height] = [g.x + first * g.col, (ctx - first) * g.col, g.row * g.layers];
-  if (width >= 6) {
-    context.strokeStyle = theme.blue;
-    context.lineWidth = 2;
-    context.strokeRect(x, g.top - 1, width, height + 2);
-    return;
-  }
-  context.fillStyle = theme.blue;
-  const [left, wide] = [x + width / 2 - Math.max(2, width / 2), Math.max(4, width)];
-  for (const y of [g.top - 6, g.bottom]) context.fillRect(left, y, wide, 6);
 }
 
 function lines(context, g, n, theme) {

@@ -90,6 +90,7 @@ export function createNext(bus) {
       lines,
       x,
       y,
+      beside: list.getBoundingClientRect().left,
     });
     paintHint(row);
   }

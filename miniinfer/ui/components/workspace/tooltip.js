@@ -7,14 +7,22 @@ import { probabilityOf } from "./look.js";
 
 /**
  * bus.hover = {pos, token, key, q, lines, x, y, src}: pos is lit in every panel; token overrides the token at pos (a candidate);
- * lines = [[label, value]...] come from the panel; x, y in window coordinates.
+ * lines = [[label, value]...] and note come from
+ * the panel; x, y in window coordinates; beside: stay left of this x (a list must not be covered by its own tooltip).
  */
 export function createTooltip(bus) {
   const chip = h("span", { class: "tok" });
   const kind = h("span", { class: "quiet" });
   const rows = h("dl", { class: "facts" });
+  const note = h("p", { class: "note" });
   const head = h("div", { class: "tip-head" }, chip, kind);
-  const root = h("div", { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" }, head, rows);
+  const root = h(
+    "div",
+    { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" },
+    head,
+    rows,
+    note,
+  );
   let painted = null;
   let size = [0, 0];
 
@@ -38,6 +46,8 @@ export function createTooltip(bus) {
   function fill(view, at) {
     const token = at.token ?? view.history.tokens[at.pos];
     head.hidden = !token;
+    note.hidden = !at.note;
+    setText(note, at.note ?? "");
     if (token) setToken(chip, token);
     setText(kind, token ? (kindOf(token) ?? "") : "");
     const facts = token ? tokenFacts(view, at, token) : [];
@@ -64,9 +74,9 @@ export function createTooltip(bus) {
   }
 
   // Beside the pointer, never on what it points at; on the other side near an edge.
-  function place({ x, y }) {
+  function place({ x, y, beside }) {
     const [w, height] = size;
-    const left = x + 16 + w > window.innerWidth - 8 ? x - 16 - w : x + 16;
+    const left = beside !== undefined ? beside - w - 10 : x + 16 + w > window.innerWidth - 8 ? x - 16 - w : x + 16;
     const top = y + 18 + height > window.innerHeight - 8 ? y - 14 - height : y + 18;
     root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
   }

@@ -40,6 +40,7 @@ export function createWorkspace(bus, parent) {
   const paint = (dirty) => {
     if (!theme) return;
     const view = look(bus);
+    root.classList.toggle("swift", bus.player.playing && bus.player.interval < 200);
     if (!only(dirty, "hover")) for (const part of [notices, ...all]) part.paint(view, theme, dirty);
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
     for (const panel of all) panel.settle?.(view);

@@ -1,0 +1,59 @@
+"""The browser components as files: what they import exists, nothing turns text into markup, nothing asks another origin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "miniinfer" / "ui" / "components"
+SCRIPTS = sorted(ROOT.glob("*/*.js"))
+STYLES = sorted(ROOT.glob("*/*.css"))
+NAMESPACE = "http://www.w3.org/2000/svg"  # an XML name, not an address that is fetched
+
+
+def test_there_are_components() -> None:
+    for name in ("transport", "workspace"):
+        assert (ROOT / name / "main.js") in SCRIPTS
+        assert (ROOT / name / f"{name}.css") in STYLES
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_script_imports_exist_and_stay_inside(path: Path) -> None:
+    for target in re.findall(r'(?:from|import)\s*\(?"([^"]+)"', path.read_text("utf-8")):
+        assert target.startswith(("./", "../")), target
+        found = (path.parent / target).resolve()
+        assert found.is_file() and found.is_relative_to(ROOT), target
+
+
+@pytest.mark.parametrize("path", STYLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_style_imports_exist_and_stay_inside(path: Path) -> None:
+    for target in re.findall(r'url\("?([^")]+)"?\)', path.read_text("utf-8")):
+        found = (path.parent / target).resolve()
+        assert found.is_file() and found.is_relative_to(ROOT), target
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_text_never_becomes_markup_or_code(path: Path) -> None:
+    text = path.read_text("utf-8")
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "createContextualFragment", "document.write", "eval(", "new Function"):
+        assert word not in text, word
+
+
+@pytest.mark.parametrize("path", SCRIPTS + STYLES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_no_other_origin_is_named(path: Path) -> None:
+    assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", path.read_text("utf-8").replace(NAMESPACE, ""))
+
+
+def test_streamlit_finds_both_components() -> None:
+    """Both share one folder, or a relative import would leave what Streamlit serves for the component."""
+    from importlib.metadata import distribution
+
+    from streamlit.components.v2 import manifest_scanner
+
+    found = manifest_scanner._process_single_package(distribution("miniinfer"))
+    assert found is not None, "the package is not installed, or its pyproject.toml is not found"
+    manifest, package_root = found
+    roots = {config.name: config.resolve_asset_root(package_root) for config in manifest.components}
+    assert roots == {"workspace": ROOT.resolve(), "transport": ROOT.resolve()}
