@@ -66,8 +66,10 @@ def test_a_branch_from_before_it_is_clean_too() -> None:
     engine = tiny_engine()
     trunk = engine.add_request(range(9), PARAMS)
     engine.step()
-    step_with_nan(engine, trunk)
-    branch, longer = engine.fork(trunk, 9), engine.add_request(range(30, 50), PARAMS)
+    engine.step()
+    step_with_nan(engine, trunk)  # position 10
+    branch, longer = engine.fork(trunk, 10), engine.add_request(range(30, 50), PARAMS)
+    assert branch.block_table == trunk.block_table
     run_all(engine)
     for seq in (branch, longer):
         assert seq.output_ids == solo(seq.prompt_ids, PARAMS)[0]
