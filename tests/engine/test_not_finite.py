@@ -65,9 +65,9 @@ def test_a_branch_from_before_it_is_clean_too() -> None:
     """The shared block holds NaN behind the branch's own positions; its copy does not."""
     engine = tiny_engine()
     trunk = engine.add_request(range(9), PARAMS)
-    engine.step()
-    engine.step()
-    step_with_nan(engine, trunk)  # position 10
+    for _ in range(3):
+        engine.step()
+    step_with_nan(engine, trunk)  # position 11
     branch, longer = engine.fork(trunk, 10), engine.add_request(range(30, 50), PARAMS)
     assert branch.block_table == trunk.block_table
     run_all(engine)
