@@ -3,21 +3,19 @@
 import streamlit as st
 
 from miniinfer.ui.frame import draw_frame, read_address, sync_address
+from miniinfer.ui.pages import all_pages
 from miniinfer.ui.session import get_session
 from miniinfer.ui.side_panel import draw_side_panel
 
 st.set_page_config(page_title="MiniInfer", page_icon="miniinfer/ui/icon.png", layout="wide")
 
-PAGES = [
-    st.Page("miniinfer/ui/pages/workspace.py", title="Workspace", icon=":material/view_quilt:", default=True),
-    st.Page("miniinfer/ui/pages/compare.py", title="Compare", icon=":material/compare_arrows:"),
-    st.Page("miniinfer/ui/pages/model.py", title="Model", icon=":material/memory:"),
-]
-page = st.navigation(PAGES, position="hidden")
+pages = all_pages()
+page = st.navigation(pages, position="hidden")
 session = get_session()
 read_address(session)
-draw_frame(session, page, PAGES, has_driver=page.title == "Workspace")
+draw_frame(session, page, pages, has_driver=page.title == "Workspace")
 draw_side_panel(session)
 sync_address(session)
+st.session_state["framed"] = True
 page.run()
 session.request_model()  # last, so that the page is drawn before torch is imported

@@ -1,0 +1,29 @@
+"""The pages of the app, and the door through which each of them is entered."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from miniinfer.ui.session import Session, get_session
+
+
+def all_pages() -> list[StreamlitPage]:
+    """In the order of the page menu. No icons: Streamlit would fetch a page's icon from a foreign host as its favicon."""
+    return [
+        st.Page("pages/workspace.py", title="Workspace", default=True),
+        st.Page("pages/compare.py", title="Compare"),
+        st.Page("pages/model.py", title="Model"),
+    ]
+
+
+def enter_page() -> Session:
+    """The session, for a page that app.py runs inside its frame.
+
+    Until st.navigation has been called once in a process, Streamlit takes a folder `pages/` for its older kind of app
+    and runs the page of a bookmarked address alone. Then this hands over to app.py, which draws frame and page.
+    """
+    if not st.session_state.get("framed"):
+        st.navigation(all_pages(), position="hidden")
+        st.rerun()
+    return get_session()
