@@ -9,7 +9,7 @@ from miniinfer.ui.session import Session, get_session
 
 
 def all_pages() -> list[StreamlitPage]:
-    """In the order of the page menu. No icons: Streamlit would fetch a page's icon from a foreign host as its favicon."""
+    """In the order of the page menu. No icons: Streamlit would fetch them from a foreign host, as the favicon."""
     return [
         st.Page("pages/workspace.py", title="Workspace", default=True),
         st.Page("pages/compare.py", title="Compare"),

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, WebSocket, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect, sync_playwright
 
 from miniinfer.cli.browser import find_chromium
 
@@ -95,10 +95,16 @@ class Visit:
         self.sent = 0  # websocket messages
         self.received: list[int] = []  # bytes of websocket messages
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        page.on("console", self._listen)
         page.on("dialog", lambda dialog: (self.errors.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
         page.on("websocket", self._watch)
+
+    def _listen(self, message: ConsoleMessage) -> None:
+        # On a deep link Streamlit's page first looks for its server below the page's own path.
+        looking_for_server = re.search(r"//[^/]+/\w+/_stcore/", message.location.get("url", ""))
+        if message.type == "error" and not looking_for_server:
+            self.errors.append(message.text)
 
     def _watch(self, socket: WebSocket) -> None:
         socket.on("framesent", lambda _: setattr(self, "sent", self.sent + 1))

@@ -25,7 +25,7 @@ def test_a_new_run_starts_at_its_prompt_and_the_old_one_is_kept(visit):
     tab.expect_step("step 0")
     expect(page.get_by_test_id("token-3")).to_contain_text("fox")
     page.keyboard.press("Escape")
-    page.get_by_test_id("workspace").click(position={"x": 5, "y": 5})
+    page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 1")
     page.get_by_test_id("transport-runs").click()
@@ -77,7 +77,7 @@ def test_five_hundred_tokens_stay_within_a_megabyte_and_usable(visit):
     page = tab.open()
     new_run(page, " ".join(["word"] * 500))
     tab.expect_step("step 0")
-    page.get_by_test_id("workspace").click(position={"x": 5, "y": 5})
+    page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
     del tab.received[:]
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 1", timeout=60_000)
@@ -96,7 +96,7 @@ def test_two_users_do_not_meet(visit):
     for page, prompt in zip(pages, ("One two three", "Red green blue"), strict=True):
         new_run(page, prompt)
     for page in pages:
-        page.get_by_test_id("workspace").click(position={"x": 5, "y": 5})
+        page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
         for _ in range(4):
             page.keyboard.press("ArrowRight")
     for tab in (first, second):
@@ -112,6 +112,6 @@ def test_a_model_that_is_not_there_is_named_and_the_old_runs_stay(visit):
     page.get_by_label("Model", exact=True).fill("/nowhere/<b>model</b>.gguf")
     page.get_by_role("button", name="Load").click()
     expect(page.get_by_test_id("stSidebar")).to_contain_text("<b>model</b>.gguf", timeout=20_000)
-    page.get_by_test_id("workspace").click(position={"x": 5, "y": 5})
+    page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2")

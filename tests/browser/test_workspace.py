@@ -174,6 +174,12 @@ def test_another_page_and_back_keeps_run_and_step(visit):
     tab.expect_step("step 4")
 
 
+@pytest.mark.parametrize("path", ["/compare", "/model", "/?run=nowhere&step=zz", "/nowhere"])
+def test_deep_links_have_the_frame_and_ask_no_foreign_host(visit, path):
+    page = visit().open(path)
+    expect(page.get_by_test_id("transport-step")).to_contain_text("step 1")
+
+
 def test_the_transport_steps_on_other_pages_too(visit):
     tab = visit()
     page = tab.open()
