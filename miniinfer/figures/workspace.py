@@ -82,8 +82,8 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
             details[str(step)] = _detail(run, step, blobs)
     if details:
         header["details"] = details
-    if selection.head is not None and length:
-        ask = selection.head
+    ask = selection.head
+    if ask is not None and length and ask.layer < run.info.model.num_layers and ask.head < run.info.model.num_heads:
         header["head"] = {"layer": ask.layer, "head": ask.head, "from": min(ask.start, length), "to": length}
         blobs["head"] = run.head_rows(ask.layer, ask.head, min(ask.start, length), length)
     if selection.row is not None and 0 <= selection.row < length:

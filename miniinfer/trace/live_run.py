@@ -65,14 +65,17 @@ class LiveRun:
 
     @property
     def steps(self) -> list[StepMeta]:
-        for record in self.records[len(self._steps) :]:
-            self._steps.append(StepMeta.of(record, self._part(record).seq_id))
-        return self._steps
+        known = self._steps  # replaced, never changed: two threads may ask at once
+        if new := self.records[len(known) :]:
+            self._steps = known = [*known, *(StepMeta.of(record, self._part(record).seq_id) for record in new)]
+        return known
 
     @property
     def tokens(self) -> list[TokenInfo]:
-        self._tokens += [self.describe(i) for i in self.seq.token_ids[len(self._tokens) :]]
-        return self._tokens
+        known = self._tokens
+        if new := self.seq.token_ids[len(known) :]:
+            self._tokens = known = [*known, *map(self.describe, new)]
+        return known
 
     def step(self) -> bool:
         """Run one engine step of this sequence alone. False if the run is finished."""

@@ -18,7 +18,7 @@ class Timeline:
         self._count = 0
 
     def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs.values())
+        return iter(tuple(self._runs.values()))  # a page may be drawn while another thread adds a run
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -34,8 +34,8 @@ class Timeline:
     def add(self, run: Run, cursor: int = 0) -> None:
         """Add a run and make it current."""
         self._runs[run.info.run_id] = run
-        self._current = run.info.run_id
         self._cursors[run.info.run_id] = cursor
+        self._current = run.info.run_id
 
     def get(self, run_id: str) -> Run:
         if run_id not in self._runs:
@@ -44,11 +44,10 @@ class Timeline:
 
     def remove(self, run_id: str) -> Run:
         """Take a run out; branches of it stay, they own what they need. Another run becomes current."""
-        run = self._runs.pop(run_id)
-        self._cursors.pop(run_id)
         if self._current == run_id:
-            self._current = next(reversed(self._runs), None)
-        return run
+            self._current = next((other for other in reversed(self._runs) if other != run_id), None)
+        self._cursors.pop(run_id)
+        return self._runs.pop(run_id)
 
     def open(self, run_id: str) -> Run:
         """Make a run current; its cursor stands where it was left."""

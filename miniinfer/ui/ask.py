@@ -68,4 +68,4 @@ def _text(value: Any) -> str | None:
 
 def _head(value: Any) -> HeadAsk | None:
     found = _wholes(value)
-    return HeadAsk(*found) if len(found) == 3 else None
+    return HeadAsk(*found) if len(found) == 3 == len(value) else None

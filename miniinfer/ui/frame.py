@@ -7,7 +7,6 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.figures.transport import transport_data
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import mount_transport
 from miniinfer.ui.session import Session
@@ -20,6 +19,8 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
     """page, pages: what st.navigation gave and got. has_driver: the page's own component answers the transport."""
     st.html(STYLE)
     busy = session.status.state in ("waiting", "loading")
+    if not busy:
+        session.go_live()  # the model was there already, or became ready while the page was being drawn anew
 
     @st.fragment(run_every=POLL_SECONDS if busy else None)
     def frame() -> None:
@@ -34,7 +35,7 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
             with st.popover(page.title, key=f"page_menu_{page.title}", type="tertiary"):
                 for other in pages:
                     st.page_link(other)
-            mount_transport(transport_data(session.timeline, session.status.to_json(), has_driver), _on_ask(session))
+            mount_transport(session.transport(has_driver), _on_ask(session))
 
     frame()
 
@@ -59,14 +60,12 @@ def sync_address(session: Session) -> None:
 
 
 def read_address(session: Session) -> None:
-    """On a session's first run: the example, and a plain word if the address points at a run of an earlier session."""
-    if st.session_state.get("address_read"):
+    """On a session's first run: a plain word if the address points at a run of an earlier session."""
+    if st.session_state.get("session_id") == session.session_id:
         return
-    st.session_state["address_read"] = True
-    session.timeline.cursor = 1  # something to look at: the example's first step
-    session.go_live()  # a later visitor finds the model loaded already
+    st.session_state["session_id"] = session.session_id
     if "run" in st.query_params:
         session.error = (
-            "The page was loaded anew, and a reload starts a new session: the runs of the earlier one were cleared. "
-            "This is the recorded example; start a new run in the side panel."
+            "The page was loaded anew or lost its connection, which starts a new session: the runs of the earlier one "
+            "were cleared. This is the example again; start a new run in the side panel."
         )

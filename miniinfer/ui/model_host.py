@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,6 +50,7 @@ class ModelHost:
         self._lock = threading.Lock()
         self._status: dict[ModelKey, ModelStatus] = {}
         self._models: dict[ModelKey, LoadedModel] = {}
+        self._alive: weakref.WeakValueDictionary[ModelKey, LoadedModel] = weakref.WeakValueDictionary()
         self._users: dict[ModelKey, set[str]] = {}
         self._loading = threading.Lock()  # one at a time: two loads at once would only share the same two cores
         self._worker: EngineWorker | None = None
@@ -65,16 +67,26 @@ class ModelHost:
             return self._worker
 
     def request(self, key: ModelKey, session_id: str) -> None:
-        """Say that a session wants this model; starts loading it if nobody did, or again if it had failed."""
+        """Say that a session wants this model; starts loading it if nobody did, or again if it had failed.
+
+        A model that was dropped here while runs still use it is not loaded a second time beside them.
+        """
         with self._lock:
             for other, users in self._users.items():
                 if other != key:
                     users.discard(session_id)
             self._users.setdefault(key, set()).add(session_id)
-            if key in self._models or (key in self._status and self._status[key].state in ("waiting", "loading")):
-                return
-            self._status[key] = ModelStatus("waiting", "Waiting to load the model.")
-        threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True).start()
+            if key not in self._models and (model := self._alive.get(key)) is not None:
+                self._set_ready(key, model)
+            there = key in self._models
+            if not there:
+                if key in self._status and self._status[key].state in ("waiting", "loading"):
+                    return
+                self._status[key] = ModelStatus("waiting", "Waiting to load the model.")
+        if there:
+            self._drop_unused(keep=key)
+        else:
+            threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True).start()
 
     def release(self, session_id: str) -> None:
         """A session has gone: models that nobody uses are dropped, but for one, which the next visitor likely wants."""
@@ -114,9 +126,9 @@ class ModelHost:
                 self._set(key, ModelStatus("failed", text))
                 raise
             with self._lock:
-                self._models[key] = model
+                self._set_ready(key, model)
                 self.num_loads += 1
-                self._status[key] = ModelStatus("ready", f"{model.name} is ready.", 1.0)
+            self._drop_unused()  # while it was being loaded, its user may have chosen another one
             # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
             gc.collect()
             gc.freeze()
@@ -144,7 +156,13 @@ class ModelHost:
         with self._lock:
             self._status[key] = status
 
+    def _set_ready(self, key: ModelKey, model: LoadedModel) -> None:
+        """Called with the lock held."""
+        self._models[key] = self._alive[key] = model
+        self._status[key] = ModelStatus("ready", f"{model.name} is ready.", 1.0)
+
     def _drop_unused(self, keep: ModelKey | None = None) -> None:
+        """Without `keep`, the newest model stays although nobody uses any."""
         with self._lock:
             unused = [k for k in self._models if not self._users.get(k) and k != keep]
             if len(unused) == len(self._models) and keep is None:

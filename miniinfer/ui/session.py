@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 import time
@@ -9,16 +10,18 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import streamlit as st
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.figures.transport import transport_data
 from miniinfer.figures.workspace import Selection, Surroundings, encode, run_entry
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
 KV_BYTES = 512 * 2**20  # the most KV cache that one session may reserve; SmolLM2 fits 11,000 positions in float32
+CLOSED = "This tab lost its connection to the app, and its runs were cleared: reload the page to go on."
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
 ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
@@ -50,8 +54,9 @@ class Session:
         self.budget = TraceBudget()
         self.error: str | None = None
         self._engine: Engine | None = None
-        self._engine_key: ModelKey | None = None
-        self.timeline.add(load_trace(EXAMPLE))
+        self._requested: ModelKey | None = None
+        self._closed = False
+        self.timeline.add(recorded_example(), cursor=1)  # something to look at: its first step
 
     # The model
 
@@ -64,12 +69,16 @@ class Session:
         return self.host.status(self.key)
 
     def request_model(self) -> None:
-        self.host.request(self.key, self.session_id)
+        """Ask for the chosen model, once: a load that failed is tried again when the user says so, not on reruns."""
+        with self.lock:
+            if self._requested != self.key and not self._closed:
+                self._requested = self.key
+                self.host.request(self.key, self.session_id)
 
     def choose_model(self, key: ModelKey) -> None:
         """Takes effect with the next new run; runs that exist keep the model they were made with."""
         with self.lock:
-            self.key = key
+            self.key, self._requested = key, None
             self.request_model()
 
     # Runs
@@ -78,8 +87,10 @@ class Session:
         """Make a run of the prompt and look at its beginning. Raises MiniInferError; other runs stay as they are."""
         with self.lock:
             model = self.model
+            if self._closed:
+                raise BadInputError(CLOSED)
             if model is None:
-                raise BadInputError("The model is still being loaded; the run can start as soon as it is ready.")
+                raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
             ids = encode_prompt(model, prompt, chat=chat)
             run = self._in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
             self.timeline.add(run)
@@ -97,11 +108,10 @@ class Session:
     def _engine_for(self, model: LoadedModel) -> Engine:
         from miniinfer.engine.engine import Engine
 
-        if self._engine is None or self._engine_key != self.key:
+        if self._engine is None or self._engine.model is not model:
             config = EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS)
             block_bytes = config.block_size * model.config.kv_bytes_per_token(model.weights.dtype.itemsize)
             self._engine = Engine(model, replace(config, max_blocks=max(1, KV_BYTES // block_bytes)))
-            self._engine_key = self.key
         return self._engine
 
     def branch(self, edit: Edit) -> None:
@@ -119,7 +129,7 @@ class Session:
         """Put a live run in the place of the recorded example once the model is there: same prompt, same cursor."""
         with self.lock:
             run, model = self.timeline.current, self.model
-            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1:
+            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1 or self._closed:
                 return False
             cursor, info = self.timeline.cursor, run.info
             try:
@@ -145,7 +155,7 @@ class Session:
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
         with self.lock:
-            self.error = None
+            self.error = CLOSED if self._closed else None
             try:
                 if ask.open is not None:
                     self.timeline.open(ask.open)
@@ -160,6 +170,11 @@ class Session:
                         self.timeline.cursor = ask.cursor
             except MiniInferError as error:
                 self.error = str(error)
+
+    def transport(self, has_driver: bool) -> dict[str, Any]:
+        """The transport's data, as figures/transport.py describes it."""
+        with self.lock:
+            return transport_data(self.timeline, self.status.to_json(), has_driver)
 
     def message(self, selection: Selection) -> bytes:
         """The workspace's message for the current run, as docs/workspace-message.md describes it."""
@@ -186,19 +201,35 @@ class Session:
     def _let_old_runs_go(self) -> None:
         while len(self.timeline) > MAX_RUNS:
             oldest = next(iter(self.timeline))
-            self._release(self.timeline.remove(oldest.info.run_id))
+            self._release([self.timeline.remove(oldest.info.run_id)])
 
-    def _release(self, run: Run) -> None:
-        if isinstance(run, LiveRun):
-            self._in_engine(run.release)
+    def _release(self, runs: list[Run]) -> None:
+        live = [run for run in runs if isinstance(run, LiveRun)]
+
+        def release() -> None:
+            for run in live:
+                run.release()
+
+        if live:
+            self._in_engine(release)
 
     def close(self) -> None:
-        """The browser tab has gone: free blocks, records and the claim on the model."""
+        """The browser tab has gone: free blocks, records and the claim on the model.
+
+        A tab that only lost its connection may come back and ask; it finds the example and a sentence.
+        """
         with self.lock:
-            for run in list(self.timeline):
-                self._release(self.timeline.remove(run.info.run_id))
+            self._closed, self.error = True, CLOSED
+            self._release([self.timeline.remove(run.info.run_id) for run in self.timeline])
             self._engine = None
+            self.timeline.add(recorded_example(), cursor=1)
             self.host.release(self.session_id)
+
+
+@functools.cache
+def recorded_example() -> RecordedRun:
+    """Read once for all sessions: nothing in it ever changes."""
+    return load_trace(EXAMPLE)
 
 
 def run_info(
@@ -226,7 +257,12 @@ def _branch_name(run: LiveRun, edit: Edit) -> str:
     return f"step {edit.step}: {what}"
 
 
-@st.cache_resource(scope="session", on_release=Session.close, show_spinner=False)
+def _close_soon(session: Session) -> None:
+    """In a thread: closing waits for the step that is running, and Streamlit calls this in its event loop."""
+    threading.Thread(target=session.close, name="session-close", daemon=True).start()
+
+
+@st.cache_resource(scope="session", on_release=_close_soon, show_spinner=False)
 def get_session() -> Session:
     """This browser tab's session; Streamlit closes it when the tab disconnects."""
     return Session(get_host())

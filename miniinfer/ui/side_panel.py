@@ -42,7 +42,7 @@ def draw_side_panel(session: Session) -> None:
             left, right = st.columns(2, gap="small")
             start = left.form_submit_button(
                 "New run", type="primary", disabled=not ready, width="stretch",
-                help=None if ready else "The model is still being loaded.",
+                help=None if ready else "Possible once a model is loaded; how far it is stands under Model below.",
             )
             live = session.timeline.current is not None and session.timeline.current.info.kind == "live"
             branch = right.form_submit_button(

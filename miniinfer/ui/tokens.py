@@ -29,7 +29,9 @@ def encode_prompt(model: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
 
 
 def describe_token(model: LoadedModel, token_id: int) -> TokenInfo:
-    """The token as a thing to show."""
+    """The token as a thing to show. Raises BadInputError if the vocabulary has no such id."""
+    if not 0 <= token_id < len(model.token_bytes):
+        raise BadInputError(f"Token ids of this model run from 0 to {len(model.token_bytes) - 1}, not {token_id}.")
     data = model.token_bytes[token_id]
     try:
         data.decode()

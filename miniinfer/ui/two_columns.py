@@ -14,18 +14,22 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 def draw_comparison(session: Session, a: Run, b: Run) -> None:
     """Both runs as far as they have been stepped."""
-    comparison = session.look([a, b], lambda: compare_runs(a, b))
+    comparison, outputs = session.look([a, b], lambda: (compare_runs(a, b), [_text(run) for run in (a, b)]))
     columns = st.columns(2)
-    for column, letter, run in zip(columns, "AB", (a, b), strict=True):
+    for column, letter, run, output in zip(columns, "AB", (a, b), outputs, strict=True):
         with column, st.container(key=f"compare_{letter}"):
-            st.caption(f"{letter} · {_settings(run)}")
-            st.text("".join(t.text for t in run.tokens))
+            st.text(f"{letter} · {_settings(run)}")  # not a caption: a model file's name is not ours
+            st.text(output)
     st.text(_verdict(comparison))
     draw_table_twin(comparison_table(comparison), "compare", Provenance.COMPUTED, "comparison.csv")
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
         "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."
     )
+
+
+def _text(run: Run) -> str:
+    return "".join(t.text for t in run.tokens)
 
 
 def _settings(run: Run) -> str:
