@@ -16,6 +16,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.errors import NotFiniteError
 
 CUT = float("-inf")
+RAW, PROCESSED = "The model's logits", "The logits that the processors left"
 # Ranks that are looked at before the whole vocabulary is sorted.
 FIRST_RANKS = 1024
 # float32 has no quotient by anything smaller, nor a reciprocal of anything larger.
@@ -31,13 +32,16 @@ def process(
     return PROCESSORS[name](logits, params, prompt_ids, output_ids)
 
 
-def not_finite_rows(logits: Tensor) -> Mapping[int, NotFiniteError]:
-    """The rows of logits [R, V] from which no token can be drawn: with a NaN, with plus infinity, or all cut."""
+def not_finite_rows(logits: Tensor, whose: str) -> Mapping[int, NotFiniteError]:
+    """The rows of logits [R, V] from which no token can be drawn: with a NaN, with plus infinity, or all cut.
+
+    whose: what the sentence of the error begins with.
+    """
     if logits.shape[0] == 0:
         return {}
     best = logits.amax(-1)  # [R]; NaN if any of the row is
     return {
-        r: NotFiniteError(f"The model gave no usable logits (the best is {best[r].item()}), so no token can be drawn.")
+        r: NotFiniteError(f"{whose} are not usable (the best is {best[r].item()}), so no token can be drawn.")
         for r in (~best.isfinite()).nonzero().flatten().tolist()
     }
 

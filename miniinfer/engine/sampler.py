@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.logits import not_finite_rows, process
+from miniinfer.engine.logits import PROCESSED, RAW, not_finite_rows, process
 
 KEPT = -1  # in SamplerTrace.cut_by
 LAST_ID = 2**32 - 1
@@ -108,14 +108,14 @@ def sampler_trace(
     raw = logits.float().cpu()
     stages: list[SamplerStage] = []
     cut_by = torch.full_like(raw, KEPT, dtype=torch.int8)
-    current = _finite(raw)
+    current = _finite(raw, RAW)
     for index, name in enumerate(params.order):
         processed = process(name, current, params, prompt_ids, output_ids)
         if processed is not current:
             cut_by = cut_by.masked_fill(processed.isneginf() & ~current.isneginf(), index)
         stages.append(SamplerStage(name, processed))
         current = processed
-    probs = probabilities(_finite(current), params)
+    probs = probabilities(_finite(current, PROCESSED), params)
     toss = coin_of(params, output_ids) if coin is None else coin
     token_id, lo, hi = land(probs, toss)
     raw_probs = torch.softmax(raw, dim=-1)
@@ -129,8 +129,8 @@ def coin_of(params: SamplingParams, output_ids: Sequence[int]) -> float:
     return coin(params.seed, len(output_ids))
 
 
-def _finite(logits: Tensor) -> Tensor:
-    for error in not_finite_rows(logits[None]).values():
+def _finite(logits: Tensor, whose: str) -> Tensor:
+    for error in not_finite_rows(logits[None], whose).values():
         raise error
     return logits
 

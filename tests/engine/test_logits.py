@@ -164,10 +164,15 @@ def test_greedy_obeys_penalties() -> None:
 @pytest.mark.parametrize("bad", [row(1, math.nan, 2), row(-INF, -INF), row(1, INF)])
 def test_a_row_without_an_answer_is_an_error(bad: Tensor) -> None:
     """SMP-02: never a uniform draw in its place."""
-    with pytest.raises(NotFiniteError, match="no usable logits"):
+    with pytest.raises(NotFiniteError, match="The model's logits are not usable"):
         sampler_trace(bad, SamplingParams())
-    assert list(processors.not_finite_rows(torch.stack((torch.zeros_like(bad), bad)))) == [1]
-    assert processors.not_finite_rows(torch.zeros(0, 5)) == {}
+    assert list(processors.not_finite_rows(torch.stack((torch.zeros_like(bad), bad)), processors.RAW)) == [1]
+    assert processors.not_finite_rows(torch.zeros(0, 5), processors.RAW) == {}
+
+
+def test_settings_that_leave_no_number_are_an_error_too() -> None:
+    with pytest.raises(NotFiniteError, match="that the processors left are not usable"):
+        sampler_trace(row(1, 2), SamplingParams(presence_penalty=-1e308, frequency_penalty=-1e308), output_ids=[0])
 
 
 @pytest.mark.parametrize("greedy", [True, False])

@@ -45,7 +45,7 @@ def test_it_ends_only_its_own_sequence(number: int, when: int) -> None:
         expected = solo(seq.prompt_ids, PARAMS)[0]
         if seq is seqs[number]:
             assert (seq.finish_reason, seq.output_ids) == ("abort", expected[:when])
-            assert "no usable logits" in seq.error
+            assert "logits are not usable" in seq.error
         else:
             assert (seq.finish_reason, seq.output_ids, seq.error) == ("length", expected, None)
 

@@ -26,7 +26,7 @@ def unembed(engine: Engine, state: StepState) -> None:
     # Sampling is done in float32 on the CPU, whatever the model runs in and on: the same rules everywhere.
     state.raw_logits = engine.weights.unembed(rows).float().cpu()  # [R, V]
     state.logits = state.raw_logits
-    state.errors = logits.not_finite_rows(state.raw_logits)
+    state.errors = logits.not_finite_rows(state.raw_logits, logits.RAW)
 
 
 def processor(engine: Engine, state: StepState) -> None:
@@ -49,7 +49,7 @@ def processor(engine: Engine, state: StepState) -> None:
 
 def softmax(engine: Engine, state: StepState) -> None:
     """Turn the logits into probabilities; at temperature 0 all of it goes to the best token."""
-    state.errors = {**logits.not_finite_rows(state.logits), **state.errors}
+    state.errors = {**logits.not_finite_rows(state.logits, logits.PROCESSED), **state.errors}
     rows = [
         torch.zeros_like(row) if r in state.errors else sampler.probabilities(row, state.scheduled[i].seq.params)
         for r, (row, i) in enumerate(zip(state.logits, state.sample_seqs, strict=True))
