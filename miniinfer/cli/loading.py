@@ -10,8 +10,9 @@ from miniinfer.errors import BadInputError
 from miniinfer.models.registry import MODELS
 
 if TYPE_CHECKING:
+    from miniinfer.models.chat import ChatTemplate
     from miniinfer.models.loader import LoadedModel
-    from miniinfer.models.tokenizer import TokenPiece
+    from miniinfer.models.tokenizer import Tokenizer, TokenPiece
 
 
 def check_model(options: argparse.Namespace) -> None:
@@ -34,22 +35,30 @@ def load(options: argparse.Namespace) -> LoadedModel:
         return load_model(options.model, device=options.device, dtype=options.dtype, progress=progress)
 
 
-def chat_pieces(model: LoadedModel, text: str) -> list[TokenPiece]:
+def load_text(options: argparse.Namespace) -> tuple[Tokenizer, ChatTemplate | None]:
+    """Tokenizer and chat template alone: no torch, no weights."""
+    from miniinfer.models.text import load_tokenizer
+
+    with ProgressLine() as progress:
+        return load_tokenizer(options.model, progress)
+
+
+def chat_pieces(tokenizer: Tokenizer, template: ChatTemplate | None, text: str) -> list[TokenPiece]:
     """One user message in the model's chat template, ready for the answer. Control tokens in it stay text."""
     from miniinfer.models.chat import encode_segments
 
-    if model.chat_template is None:
-        raise BadInputError(f"{model.name} has no chat template; leave --chat out.")
-    return encode_segments(model.tokenizer, model.chat_template.render([{"role": "user", "content": text}]))
+    if template is None:
+        raise BadInputError("This model has no chat template; leave --chat out.")
+    return encode_segments(tokenizer, template.render([{"role": "user", "content": text}]))
 
 
-def raw_pieces(model: LoadedModel, text: str) -> list[TokenPiece]:
+def raw_pieces(tokenizer: Tokenizer, text: str) -> list[TokenPiece]:
     """A raw prompt, which means what it says: control tokens spelled in it are control tokens."""
-    return model.tokenizer.pieces(raw_ids(model, text))
+    return tokenizer.pieces(tokenizer.encode_prompt(text))
 
 
 def chat_ids(model: LoadedModel, text: str) -> list[int]:
-    return [piece.token_id for piece in chat_pieces(model, text)]
+    return [piece.token_id for piece in chat_pieces(model.tokenizer, model.chat_template, text)]
 
 
 def raw_ids(model: LoadedModel, text: str) -> list[int]:

@@ -15,7 +15,6 @@ FILES = bootstrap.RUN_FILES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", type=valid_text)
     add_model_option(parser)
-    parser.set_defaults(device="cpu", dtype="float32")  # only the tokenizer is used
     parser.add_argument("--chat", action="store_true", help="put the text into the chat template as a message")
     parser.add_argument("--json", action="store_true", help="one line: a list of the tokens")
 
@@ -28,14 +27,17 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> int:
     from miniinfer.models.display import visible
 
-    model = loading.load(options)
-    pieces = loading.chat_pieces(model, options.text) if options.chat else loading.raw_pieces(model, options.text)
+    tokenizer, template = loading.load_text(options)
+    if options.chat:
+        pieces = loading.chat_pieces(tokenizer, template, options.text)
+    else:
+        pieces = loading.raw_pieces(tokenizer, options.text)
     if options.json:
         write_json(
             [
                 {
                     "id": piece.token_id,
-                    "token_str": model.tokenizer.display(piece.token_id),
+                    "token_str": tokenizer.display(piece.token_id),
                     "bytes": piece.token_bytes.hex(),
                     "start": piece.start,
                     "end": piece.end,
@@ -47,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     rows = [("ID", "TOKEN", "BYTES", "START", "END", "")]
     for piece in pieces:
-        shown = visible(model.tokenizer.display(piece.token_id))
+        shown = visible(tokenizer.display(piece.token_id))
         place = (str(piece.start), str(piece.end))
         rows.append((str(piece.token_id), shown, piece.token_bytes.hex(" "), *place, "control" * piece.special))
     print(table(rows, right=(0, 3, 4)))
