@@ -2,6 +2,7 @@
 
 const TELL_AFTER = 150; // ms; a cursor that only moved over known steps is told late, the last place wins
 const GIVE_UP = 5000; // ms
+const MOST_DETAILS = 16; // steps whose rows one answer may carry; the rest is asked for when it is looked at
 
 export class Asks {
   n = 0;
@@ -118,10 +119,16 @@ export class Asks {
     const one = (kind) => needs.find((need) => need.kind === kind)?.value ?? null;
     const details = needs.filter((need) => need.kind === "detail").map((need) => need.value);
     const last = bus.history?.last ?? 0;
-    if (want !== null && bus.driver) for (let step = last + 1; step <= want; step++) details.push(step);
+    if (want !== null && bus.driver) for (let step = want; step > last; step--) details.push(step);
     const body = { n: ++this.n, run: bus.run.run, want, cursor, ...this.#once };
     if (bus.driver)
-      Object.assign(body, { have: bus.history.have, details, head: one("head"), row: one("row"), probs: one("probs") });
+      Object.assign(body, {
+        have: bus.history.have,
+        details: details.slice(0, MOST_DETAILS),
+        head: one("head"),
+        row: one("row"),
+        probs: one("probs"),
+      });
     this.#once = { force: null, open: null };
     this.told = cursor;
     this.inflight = { body, keys: needs.map((need) => need.key), moves: bus.moves, tries: 0 };

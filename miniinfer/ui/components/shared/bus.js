@@ -79,7 +79,10 @@ class Bus {
     if (!run) return "There is no run yet.";
     if (run.finished) return ENDS[run.finished] ?? "This run has ended.";
     const kind = run.kind ?? this.store.runs.find((other) => other.id === run.run)?.kind;
-    if (kind === "recorded") return "This is a recorded run: it ends here. Start a new run in the side panel.";
+    if (kind === "recorded") {
+      const loading = this.store.model?.state !== "ready" && this.store.model?.state !== "failed";
+      return `This recorded run ends here. ${loading ? "It can go on when the model is loaded." : "Start a new run in the side panel."}`;
+    }
     return null;
   }
 
@@ -101,8 +104,9 @@ class Bus {
   receiveFrame(frame) {
     const { store } = this;
     store.frame = frame;
-    if (!this.driver || !store.model) store.model = frame.model ?? store.model;
-    if (!this.driver || !store.runs.length) store.runs = frame.runs ?? store.runs;
+    // Loading progress comes this way also while a workspace is mounted.
+    store.model = frame.model ?? store.model;
+    store.runs = frame.runs ?? store.runs;
     if (!this.driver && !frame.has_driver) {
       const other = frame.run !== this.store.current && this.store.histories.has(frame.run);
       if (other) this.store.current = frame.run;
@@ -224,9 +228,9 @@ function fromHistory(history) {
     run: info.id,
     name: info.name,
     kind: info.kind,
-    last: Math.min(history.seen, history.known),
+    last: history.offered,
     prompt_len: info.prompt_len,
-    finished: history.seen >= history.last ? info.finished : null,
+    finished: history.offered >= history.last ? info.finished : null,
     max_new: info.max_new,
     meta: null,
     history,

@@ -10,13 +10,15 @@ export class RunHistory {
     this.kvCount = 0;
     this.rows = new Map(); // step -> u8 [L, H, C], newest row of the step
     this.maps = new Map(); // prefill step -> u8 [L, H, B, B]
+    this.cells = new Map(); // the same step -> positions that one pixel of it covers
     this.next = new Map(); // step -> NEXT | null
     this.heads = new Map(); // "layer.head" -> rows by query position
     this.looks = new Map(); // position -> {rows u8 [L, H, p + 1], next}
     this.probs = new Float32Array(0);
     this.source = {};
     this.last = 0;
-    this.seen = 0; // steps that have been on screen; buffered ones stay hidden until play reaches them
+    this.opened = 0; // steps that were there when the run came into view
+    this.seen = 0; // last step that has been on screen; what play has buffered beyond it stays hidden
     this.stepOfRow = []; // query position -> step whose newest row it is
     this.stepOfToken = []; // position -> step that chose the token
     this.gap = false;
@@ -28,9 +30,14 @@ export class RunHistory {
     return { meta: this.meta.length, tok: this.tokens.length, kv: this.kvCount };
   }
 
-  /** Last step that can be shown. */
+  /** Last step that can be painted at once. */
   get known() {
     return Math.min(this.last, this.meta.length);
+  }
+
+  /** Last step that is offered to the reader. */
+  get offered() {
+    return Math.min(Math.max(this.opened, this.seen), this.known);
   }
 
   merge(header, blob) {
@@ -90,6 +97,7 @@ export class RunHistory {
     const rows = blob(`rows:${step}`);
     const maps = blob(`maps:${step}`);
     this.next.set(step, detail.next ?? null);
+    if (detail.cell) this.cells.set(step, detail.cell);
     for (const [map, array] of [
       [this.rows, rows],
       [this.maps, maps],

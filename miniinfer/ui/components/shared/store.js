@@ -33,7 +33,10 @@ export class Store {
     else this.histories.delete(id);
     this.histories.set(id, history);
     history.merge(header, blob);
-    if (isNew) history.seen = Math.max(history.seen, header.last);
+    if (isNew) {
+      history.opened = header.last;
+      history.seen = Math.max(history.seen, Math.min(header.cursor, header.last));
+    }
     this.current = id;
     this.#trim(cursor);
     return isNew;

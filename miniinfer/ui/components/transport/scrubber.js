@@ -81,9 +81,11 @@ export function createScrubber(bus) {
     const last = run?.last ?? 0;
     setText(
       where,
-      run ? `step ${format.count(bus.cursor)} / ${format.count(last)}${run.finished ? " · ended" : ""}` : "no run",
+      run
+        ? `step ${format.count(bus.cursor)} / ${format.count(last)}${run.finished && bus.cursor === last ? " · ended" : ""}`
+        : "no run",
     );
-    setAttr(where, "title", run?.finished ? bus.blocked : null);
+    setAttr(where, "title", run?.finished && bus.cursor === last ? bus.blocked : null);
     setAttr(track, "aria-valuemax", last);
     setAttr(track, "aria-valuenow", bus.cursor);
     setAttr(track, "aria-valuetext", `step ${bus.cursor} of ${last}`);

@@ -45,9 +45,10 @@ export function createCumulative(bus) {
       part.classList.toggle("forced", next.forced && next.ids[i] === next.token);
     });
     track.style.paddingRight = `${100 * Math.max(0, next.rest.used)}%`;
-    show(pin, next.coin !== null);
+    const drawn = next.coin !== null && next.token !== null;
+    show(pin, drawn);
     pin.classList.toggle("unused", next.greedy || next.forced);
-    if (next.coin !== null) pin.style.transform = `translateX(${100 * next.coin}%)`;
+    if (drawn) pin.style.transform = `translateX(${100 * next.coin}%)`;
     setText(words, sentence(next));
     track.setAttribute("aria-label", sentence(next));
   }

@@ -43,8 +43,13 @@ function blocks(context, g, right, theme) {
   const height = g.row * g.layers;
   for (let p = 0; p <= g.slots; p += g.block) {
     const held = p <= g.allocated;
+    const x = Math.round(g.x + p * g.col) - 1;
     context.fillStyle = held ? theme.text2 : theme.line;
-    context.fillRect(Math.round(g.x + p * g.col) - 1, g.top - 3, 1, height + 6);
+    context.fillRect(x, g.top - 3, 1, 3);
+    context.fillRect(x, g.bottom, 1, 3);
+    context.globalAlpha = g.block * g.col < 60 ? 0.4 : 1; // many lines close together would hide the cells
+    context.fillRect(x, g.top, 1, height);
+    context.globalAlpha = 1;
   }
   context.strokeStyle = theme.line;
   context.lineWidth = 1;

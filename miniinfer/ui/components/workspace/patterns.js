@@ -60,14 +60,15 @@ function addFromMap(line, history, heads, q, bin, i) {
   const map = history.maps.get(step);
   const ctx = history.meta[step - 1].ctx;
   const size = Math.round(Math.sqrt(map.length / heads));
-  const row = Math.min(size - 1, Math.floor((q * size) / ctx));
+  const cell = history.cells.get(step) ?? ctx / size;
+  const row = Math.min(size - 1, Math.floor(q / cell));
   for (let h = 0; h < heads; h++) {
     const base = (h * size + row) * size;
     for (let c = 0; c <= row; c++) {
       const value = map[base + c];
       if (!value) continue;
-      const j0 = Math.min(i, Math.floor((c * ctx) / size / bin));
-      const j1 = Math.min(i, Math.floor((((c + 1) * ctx) / size - 1e-6) / bin));
+      const j0 = Math.min(i, Math.floor((c * cell) / bin));
+      const j1 = Math.min(i, Math.floor(((c + 1) * cell - 1e-6) / bin));
       for (let j = j0; j <= j1; j++) if (value > line[h * (i + 1) + j]) line[h * (i + 1) + j] = value;
     }
   }

@@ -20,19 +20,17 @@ export function createStep(bus) {
   const timeMark = sourceMark("Time of this step");
   const phase = h("span", { class: "quiet", "data-testid": "step-phase" });
   const facts = [
-    fact("tokens", "tokens through the model", (m) => format.count(m.n), "computed"),
+    fact("tokens", "tokens through the model", (m) => format.count(m.n)),
     fact(
       "weights",
       "bytes of weights read",
       (m) => format.bytes(m.weights_read),
-      "computed",
       (m) => format.bytesExact(m.weights_read),
     ),
     fact(
       "cache",
       "bytes of KV cache read",
       (m) => format.bytes(m.kv_read),
-      "computed",
       (m) => format.bytesExact(m.kv_read),
     ),
   ];
@@ -90,7 +88,7 @@ export function createStep(bus) {
   return { root: panel.root, panel, draw: timeline.paint, paint, hover: timeline.hover, stop: timeline.stop };
 }
 
-function fact(id, name, value, fallback, exact) {
+function fact(id, name, value, exact) {
   const number = h("b", { class: "num" });
   const mark = sourceMark(name);
   const root = h(
@@ -100,13 +98,12 @@ function fact(id, name, value, fallback, exact) {
     number,
     mark,
   );
-  const key = { tokens: "tokens", weights: "weights_read", cache: "kv_read" }[id];
   return {
     root,
     paint(meta, source) {
       setText(number, value(meta));
       setAttr(number, "title", exact ? exact(meta) : null);
-      mark.set(source[key] ?? (source.ms === "recorded" ? "recorded" : fallback));
+      mark.set(source.read);
     },
   };
 }

@@ -213,6 +213,6 @@ function fact({ info, shown, meta, ctx, cursor, history }) {
   else if (meta?.phase === "prefill")
     parts.push(meta.n > 1 ? `prefill: ${meta.n} tokens in one pass` : `prefill: token ${ctx} of ${info.prompt_len}`);
   else if (meta) parts.push("decode: one token through the model");
-  if (history.seen === cursor && info.finished && cursor === history.last) parts.push(`ended (${info.finished})`);
+  if (info.finished && cursor === history.last) parts.push(`ended (${info.finished})`);
   return parts.join(" · ");
 }

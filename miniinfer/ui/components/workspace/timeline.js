@@ -48,8 +48,8 @@ export function createTimeline(bus) {
     last = { view, theme };
     const context = canvas.start("base");
     g = null;
-    if (!context || !view || !view.history.seen) return;
-    const metas = view.history.meta.slice(0, Math.min(view.history.seen, view.history.known));
+    if (!context || !view || !view.history.offered) return;
+    const metas = view.history.meta.slice(0, view.history.offered);
     const room = SIZES.find((size) => size >= metas.length) ?? metas.length;
     const planned = view.info.max_new + 1;
     const slots = Math.max(metas.length, Math.min(room, Math.max(planned, 12)));
