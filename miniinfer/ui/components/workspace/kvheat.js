@@ -68,21 +68,17 @@ function axis(context, g, info, theme) {
       g.top + Math.max(5, Math.min((layer + 0.5) * g.row, g.row * g.layers - 5)),
     );
   }
-  context.textAlign = "center";
-  const every = [1, 2, 4, 8, 16, 32, 64].find((k) => k * g.block * g.col >= 54) ?? 128;
+  // Blocks by name while a name fits below each; otherwise positions at some of their edges.
+  const wide = g.block * g.col;
+  const every = [1, 2, 4, 8, 16, 32, 64].find((k) => k * wide >= 54) ?? 128;
+  context.textAlign = every === 1 ? "center" : "left";
   for (let b = 0; b * g.block < g.slots; b += every) {
-    const wide = g.block * g.col * every >= 110 && every === 1;
-    const words = wide
-      ? `block ${b} · positions ${b * g.block}–${(b + 1) * g.block - 1}`
-      : every === 1
-        ? `block ${b}`
-        : String(b * g.block);
-    context.textAlign = every === 1 ? "center" : "left";
-    context.fillText(
-      fitting(context, words, `block ${b}`, g.block * g.col),
-      every === 1 ? g.x + (b + 0.5) * g.block * g.col : g.x + b * g.block * g.col,
-      g.bottom + 10,
-    );
+    const from = b * g.block;
+    if (every > 1) context.fillText(String(from), g.x + from * g.col, g.bottom + 10);
+    else {
+      const words = `block ${b} · positions ${from}–${from + g.block - 1}`;
+      context.fillText(fitting(context, words, `block ${b}`, wide), g.x + (b + 0.5) * wide, g.bottom + 10);
+    }
   }
 }
 

@@ -55,21 +55,26 @@ export function createLayout(bus, host, panels) {
   };
   document.addEventListener("keydown", onKey);
 
-  // The workspace reaches from where it stands to the lower edge of the window.
+  // The workspace reaches from where it stands to the lower edge of the window. Where it stands changes while Streamlit
+  // builds the page, and no event tells; so it is looked at again after each message, and a few times after the start.
+  let fitted = 0;
   const fit = () => {
+    fitted = performance.now();
     const top = host.getBoundingClientRect().top + window.scrollY;
-    host.style.height = `${Math.max(480, Math.floor(window.innerHeight - top))}px`;
+    const height = `${Math.max(480, Math.floor(window.innerHeight - top))}px`;
+    if (host.style.height !== height) host.style.height = height;
   };
   window.addEventListener("resize", fit);
   const observer = new ResizeObserver(fit);
   observer.observe(document.documentElement);
-  requestAnimationFrame(fit);
-  fit();
+  const later = [0, 100, 400, 1200].map((wait) => setTimeout(fit, wait));
   apply();
 
   return {
     root,
+    fit: () => performance.now() - fitted > 500 && requestAnimationFrame(fit),
     stop() {
+      later.forEach(clearTimeout);
       document.removeEventListener("keydown", onKey);
       window.removeEventListener("resize", fit);
       observer.disconnect();

@@ -38,6 +38,7 @@ export function createStrip(bus) {
   const marks = [h("span", { class: "mark", text: "prompt" }), h("span", { class: "mark output", text: "output" })];
   let run = null;
   let lit = null;
+  let latest = null;
 
   list.addEventListener("pointermove", (event) => point(event.target.closest?.(".chip"), event.clientX, event.clientY));
   list.addEventListener("pointerleave", () => bus.setHover(null));
@@ -177,6 +178,7 @@ export function createStrip(bus) {
 
   // Keep the newest token in sight. Reading places makes the browser lay out the page, so this comes last.
   function settle(view) {
+    latest = view;
     if (!view || !run || list.scrollHeight <= list.clientHeight) return;
     const key = `${run.info.id} ${view.cursor} ${view.selected}`;
     if (list.dataset.at === key) return;
@@ -195,7 +197,14 @@ export function createStrip(bus) {
     lit = pos;
   }
 
-  return { root: panel.root, panel, paint, hover, settle };
+  // The width changes, or the style sheet has only now arrived.
+  const observer = new ResizeObserver(() => {
+    list.dataset.at = "";
+    settle(latest);
+  });
+  observer.observe(list);
+
+  return { root: panel.root, panel, paint, hover, settle, stop: () => observer.disconnect() };
 }
 
 const SAID = {

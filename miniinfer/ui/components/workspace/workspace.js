@@ -56,6 +56,7 @@ export function createWorkspace(bus, parent) {
   return {
     root,
     useTheme(next) {
+      layout.fit();
       if (next === theme) return;
       theme = next;
       bus.changed("theme");
