@@ -197,14 +197,20 @@ export function createStrip(bus) {
     lit = pos;
   }
 
-  // The width changes, or the style sheet has only now arrived.
-  const observer = new ResizeObserver(() => {
+  // Chips move when the width changes, and when style sheet or font arrive after the first picture.
+  const again = () => {
     list.dataset.at = "";
     settle(latest);
-  });
+  };
+  const observer = new ResizeObserver(again);
   observer.observe(list);
+  document.fonts.addEventListener("loadingdone", again);
+  const stop = () => {
+    observer.disconnect();
+    document.fonts.removeEventListener("loadingdone", again);
+  };
 
-  return { root: panel.root, panel, paint, hover, settle, stop: () => observer.disconnect() };
+  return { root: panel.root, panel, paint, hover, settle, stop };
 }
 
 const SAID = {
