@@ -114,6 +114,8 @@ class Visit:
         """Go there; live: wait until the model is loaded and the example has gone live."""
         self.page.goto(self.address + path)
         self.page.get_by_test_id("transport").wait_for(timeout=READY)
+        if path == "/":
+            self.page.get_by_test_id("token-0").wait_for(timeout=READY)
         if live:
             self.page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
         return self.page
