@@ -1,0 +1,89 @@
+"""What recording costs: a decode step with everything recorded against one without, and the bytes of a trace."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from dataclasses import dataclass
+
+from bench import report, setting
+from bench.report import Figure
+from miniinfer.measure.timing import compare_ms
+from miniinfer.models.loader import LoadedModel
+
+MOST_RATIO = 1.15
+MOST_BYTES = 100_000_000
+TRACE_TOKENS = 500  # positions; the bar of the bytes is meant for this many
+
+
+@dataclass(frozen=True)
+class Size:
+    contexts: tuple[int, ...] = (64, 256)
+    rounds: int = 60
+    trace_tokens: int = TRACE_TOKENS
+    trace_prompt: int = 100  # of them in the prompt
+
+
+QUICK = Size(rounds=8, trace_prompt=480)
+
+
+def measure(size: Size, model: LoadedModel | None = None) -> list[Figure]:
+    """All figures of this bench."""
+    loaded = model or setting.load()
+
+    def all_figures() -> list[Figure]:
+        figures = [figure for context in size.contexts for figure in step_times(loaded, context, size.rounds)]
+        return figures + trace_bytes(loaded, size.trace_tokens, size.trace_prompt)
+
+    return setting.in_engine_thread(all_figures)
+
+
+def step_times(model: LoadedModel, context: int, rounds: int) -> list[Figure]:
+    """A control without a recorder runs beside the two, in the same rounds: what it shows against its twin is noise."""
+    start = setting.middle(context, rounds)
+    plain, control = setting.Decoding(model, [start]), setting.Decoding(model, [start])
+    run = setting.step_until(setting.live_run(model, start), start)
+    times = compare_ms(
+        {"plain": plain.step, "control": control.step, "recorded": run.step}, rounds=rounds, warm_up=setting.WARM_UP
+    )
+    without, recorded = times["plain"], times["recorded"]
+    ms = f"decode step, {context} tokens"
+    noise = f"paired by round; a control without recording: {times['control'].ratio:.3f}"
+    return [
+        Figure(f"{ms}, without", without.median_ms, "ms", p90=without.p90_ms),
+        Figure(f"{ms}, everything recorded", recorded.median_ms, "ms", p90=recorded.p90_ms),
+        Figure(f"{ms}, recorded : without", recorded.ratio, "x", MOST_RATIO, note=noise),
+    ]
+
+
+def trace_bytes(model: LoadedModel, tokens: int, prompt_length: int) -> list[Figure]:
+    """The arrays of a trace by kind, and all memory that Python and numpy took on the way (views count their base)."""
+    setting.step_until(setting.live_run(model, 2), 4)  # imports and tables that are made once belong to no trace
+    run = setting.live_run(model, prompt_length)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        setting.step_until(run, tokens)
+        gc.collect()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    parts = [record.sequences[0] for record in run.records]
+    bar = MOST_BYTES if tokens == TRACE_TOKENS else None
+    by_kind = {
+        "q": sum(p.q.nbytes for p in parts if p.q is not None),
+        "final_norm": sum(p.final_norm.nbytes for p in parts),
+        "norms of K and V": sum(p.kv_norms.nbytes for p in parts),
+        "pooled maps of the prompt": sum(p.pooled.maps.nbytes for p in parts if p.pooled is not None),
+    }
+    arrays = sum(by_kind.values())
+    name = f"trace of {tokens} tokens"
+    how = f"{prompt_length} of them prompt; arrays {arrays:,}, Python objects {taken - arrays:,}"
+    return [
+        Figure(name, taken, "bytes", bar, note=how),
+        *(Figure(f"{name}: {kind}", size, "bytes") for kind, size in by_kind.items()),
+    ]
+
+
+if __name__ == "__main__":
+    report.main("recording", __doc__ or "", measure, full=Size(), quick=QUICK)

@@ -1,0 +1,76 @@
+"""Every bench at its smallest setting: the figures are there and make sense. How large they are is not tested."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from bench import engine, payload, recording, report, setting
+from bench.report import Figure
+from miniinfer.models.loader import LoadedModel
+
+
+@pytest.fixture(scope="module")
+def endless(model: LoadedModel) -> LoadedModel:
+    return setting.endless(model)
+
+
+def sane(figures: Sequence[Figure]) -> dict[str, Figure]:
+    """By name; names are unique, values positive, and the table shows them all."""
+    found = {figure.name: figure for figure in figures}
+    assert len(found) == len(figures)
+    for figure in figures:
+        assert figure.value > 0, figure
+        assert figure.p90 is None or figure.p90 >= figure.value, figure
+        assert figure.met is None or figure.most is not None
+    assert len(report.table(figures).splitlines()) == len(figures) + 2
+    return found
+
+
+def test_recording(endless: LoadedModel) -> None:
+    size = recording.Size(contexts=(12,), rounds=2, trace_tokens=10, trace_prompt=6)
+    found = sane(recording.measure(size, endless))
+    assert found["decode step, 12 tokens, recorded : without"].most == recording.MOST_RATIO
+    config = endless.config
+    per_token = 4 * config.num_layers * config.num_heads * config.head_dim
+    assert found["trace of 10 tokens: q"].value == 10 * per_token
+    kinds = sum(figure.value for name, figure in found.items() if name.startswith("trace of 10 tokens: "))
+    assert found["trace of 10 tokens"].value >= kinds, "memory taken is at least the arrays kept"
+
+
+def test_payload(endless: LoadedModel) -> None:
+    contexts = (8, 24, 40)
+    found = sane(payload.measure(payload.Size(contexts, prompt=4, rounds=2), endless))
+    heads = endless.config.num_layers * endless.config.num_heads
+    step = [found[f"decode step, {t} tokens"].value for t in contexts]
+    text = 1500  # bytes of JSON by which two steps may differ: other tokens, other candidates
+    for earlier, later in itertools.pairwise(step):
+        assert abs(later - earlier - 16 * heads) < text, "a step sends its own rows, and not a map"
+    assert found["prefill of 40 tokens"].value > step[-1]
+    parts = ("next token", "rows", "JSON and the rest")
+    assert all(f"decode step, 40 tokens: {part}" in found for part in parts)
+
+
+def test_engine(endless: LoadedModel) -> None:
+    size = engine.Size(decode=(12,), prefill=(4,), together=(12,), rounds=2, prefill_rounds=1)
+    found = sane(engine.measure(size, endless))
+    assert found["decode step, 12 tokens: step : that read"].unit == "x"
+    stages = {name.rpartition(": ")[2] for name in found if name.startswith("decode step, 12 tokens: ")}
+    assert {"mlp_hidden", "mlp_out", "qkv_proj", "attn_out", "unembed"} <= stages
+    assert "prefill of 4 tokens" in found
+
+
+def test_command_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def measure(size: int) -> list[Figure]:
+        return [Figure("kept", size, "ms", most=2, p90=1.5), Figure("missed", 3, "x", most=2), Figure("free", 1, "s")]
+
+    monkeypatch.setattr(sys, "argv", ["bench", "--quick", "--json"])
+    report.main("example", "An example.", measure, full=5, quick=1)
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["bench"], printed["quick"]) == ("example", True)
+    assert [figure["met"] for figure in printed["figures"]] == [True, False, None]
+    assert printed["figures"][0]["value"] == 1
