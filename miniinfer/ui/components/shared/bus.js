@@ -20,11 +20,13 @@ class Bus {
   selection = null; // position looked at, or null: follow the step
   hover = null; // {pos, ...}: lit everywhere, see tooltip.js
   head = null; // [layer, head]
+  tables = new Set(); // ids of the panels whose numbers are shown, or may be saved in the next moment
   notice = null; // one sentence for the status line
   #canvases = new Set();
   #listeners = new Set();
   #dirty = new Set();
   #frame = 0;
+  #touched = false; // the user moved since the run came into view
 
   constructor() {
     this.asks = new Asks(this);
@@ -91,8 +93,9 @@ class Bus {
     const { header } = message;
     const asked = this.asks.inflight?.body;
     const before = this.history?.last ?? 0;
+    const isFirst = this.store.current === null && this.store.frame?.run === header.run?.id;
     const isNew = this.store.merge(message, this.cursor);
-    if (isNew) this.#switched(header);
+    if (isNew) this.#switched(header, isFirst);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
@@ -107,7 +110,8 @@ class Bus {
     // Loading progress comes this way also while a workspace is mounted.
     store.model = frame.model ?? store.model;
     store.runs = frame.runs ?? store.runs;
-    if (!this.driver && !frame.has_driver) {
+    if (frame.has_driver && !this.history && !this.#touched) this.#adopt(frame.cursor);
+    else if (!this.driver && !frame.has_driver) {
       const other = frame.run !== this.store.current && this.store.histories.has(frame.run);
       if (other) this.store.current = frame.run;
       if (this.asks.answered(frame.ask ?? this.asks.n)) this.#adopt(frame.cursor);
@@ -117,12 +121,16 @@ class Bus {
     this.asks.request();
   }
 
-  #switched(header) {
+  // isFirst: the transport has shown this run already; what the user did there before the workspace was mounted still holds.
+  #switched(header, isFirst) {
+    const wanted = isFirst && this.#touched ? (this.target ?? this.cursor) : null;
+    this.#touched = false;
     this.asks.reset(header.cursor);
     this.target = this.selection = this.hover = this.notice = null;
     const { num_layers, num_heads, default_head } = header.run;
     if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
-    this.cursor = Math.min(header.cursor, this.known);
+    this.cursor = Math.min(wanted ?? header.cursor, this.known);
+    if (wanted > this.known && !this.blocked) this.target = wanted;
     this.moves++;
     this.changed("run", "cursor", "select", "head", "hover");
   }
@@ -148,6 +156,7 @@ class Bus {
   /** Go to a step that exists. */
   goto(step) {
     const to = Math.max(0, Math.min(step, this.known));
+    this.#touched = true;
     if (this.target !== null) this.changed("target");
     this.target = null;
     this.#move(to);
@@ -160,6 +169,7 @@ class Bus {
     if (this.target === null && from < this.known) return this.goto(from + 1);
     if (this.blocked) return this.say(this.blocked);
     this.target = from + 1;
+    this.#touched = true;
     this.changed("target");
     this.asks.request();
   }

@@ -1,12 +1,12 @@
 // Play is paced here: the next step is asked for only after the last one was painted, a few ahead when steps are cheap.
 
 export const SPEEDS = [
-  ["1", "1 / s"],
-  ["2", "2 / s"],
-  ["4", "4 / s"],
-  ["8", "8 / s"],
-  ["15", "15 / s"],
-  ["max", "max"],
+  ["1", "1 step/s"],
+  ["2", "2 steps/s"],
+  ["4", "4 steps/s"],
+  ["8", "8 steps/s"],
+  ["15", "15 steps/s"],
+  ["max", "full speed"],
 ];
 
 export class Player {
@@ -86,7 +86,7 @@ export class Player {
     const wait = this.#due - performance.now();
     if (wait > 1) this.#timer = setTimeout(() => this.pump(), wait);
     else if (bus.driver) this.#showNext();
-    else if (!bus.asks.waiting) this.#askNext();
+    else if (bus.channel && !bus.asks.waiting) this.#askNext();
     bus.asks.request();
   }
 

@@ -3,6 +3,7 @@
 import { h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { icon } from "../shared/icons.js";
+import { connectMenu } from "../shared/menu.js";
 
 export function createRunMenu(bus) {
   const name = h("span", { class: "run-name" });
@@ -17,8 +18,6 @@ export function createRunMenu(bus) {
     {
       class: "run",
       type: "button",
-      "aria-haspopup": "menu",
-      "aria-expanded": "false",
       "data-testid": "transport-runs",
     },
     name,
@@ -26,7 +25,7 @@ export function createRunMenu(bus) {
     icon("down"),
   );
   const list = h("div", {
-    class: "run-list",
+    class: "menu run-list",
     popover: "auto",
     role: "menu",
     "aria-label": "Runs",
@@ -35,34 +34,7 @@ export function createRunMenu(bus) {
   const root = h("div", { class: "run-menu" }, button, list);
   let painted = "";
 
-  button.addEventListener("click", () => list.togglePopover());
-  list.addEventListener("toggle", (event) => {
-    const open = event.newState === "open";
-    setAttr(button, "aria-expanded", String(open));
-    if (!open) return;
-    place();
-    (list.querySelector("[aria-checked='true']") ?? list.querySelector("button"))?.focus();
-  });
-  list.addEventListener("keydown", (event) => {
-    const items = [...list.querySelectorAll("button")];
-    const here = items.indexOf(list.getRootNode().activeElement);
-    const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: items.length - 1 }[event.key];
-    if (to === undefined) return;
-    event.preventDefault();
-    items[(to + items.length) % items.length]?.focus();
-  });
-  window.addEventListener("resize", close);
-
-  function close() {
-    if (list.matches(":popover-open")) list.hidePopover();
-  }
-
-  function place() {
-    const box = button.getBoundingClientRect();
-    list.style.top = `${box.bottom + 4}px`;
-    list.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - list.offsetWidth - 8))}px`;
-    list.style.maxHeight = `${window.innerHeight - box.bottom - 16}px`;
-  }
+  const stop = connectMenu(button, list);
 
   function paint(run) {
     const { runs } = bus.store;
@@ -116,7 +88,7 @@ export function createRunMenu(bus) {
     return el;
   }
 
-  return { root, paint, stop: () => window.removeEventListener("resize", close) };
+  return { root, paint, stop };
 }
 
 /** [[run, depth]...] in the order of the list, each branch after its parent. */

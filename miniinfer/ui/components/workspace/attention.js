@@ -103,6 +103,7 @@ export function createAttention(bus) {
   return {
     root: panel.root,
     panel,
+    canvases: { heads: heads.canvas, big: big.canvas },
     draw,
     paint,
     hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme), reads.hover()),

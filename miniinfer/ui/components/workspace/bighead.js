@@ -207,7 +207,7 @@ export function createBigHead(bus) {
       context.strokeRect(g.x + 0.5, g.y + (at.q - g.from) * g.cell + 0.5, (at.q - g.from + 1) * g.cell - 1, thick - 1);
   }
 
-  return { root: canvas.root, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, canvas, paint, hover, stop: canvas.stop };
 }
 
 const niceStep = (least) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((s) => s >= least) ?? 2000;

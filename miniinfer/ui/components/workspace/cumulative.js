@@ -67,7 +67,8 @@ function interval(next, i) {
   return [lo, lo + next.used[i]];
 }
 
-function sentence(next) {
+/** What the draw did, in a sentence. */
+export function sentence(next) {
   if (next.token === null) return "No draw here: this token stands in the prompt.";
   const name = quoted(next.toks[next.ids.indexOf(next.token)] ?? [next.token, "?", "", 0], 14);
   const coin = next.coin === null ? "" : `; the coin ${format.coin(next.coin)} is not used`;

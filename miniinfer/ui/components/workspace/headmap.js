@@ -227,7 +227,7 @@ export function createHeadMap(bus) {
     }
   }
 
-  return { root: canvas.root, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, canvas, paint, hover, stop: canvas.stop };
 }
 
 const rgba = (hex) =>

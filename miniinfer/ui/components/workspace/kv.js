@@ -180,7 +180,15 @@ export function createKv(bus) {
     if (at?.factor) heat.factor(context, g, at.factor, theme);
   }
 
-  return { root: panel.root, panel, draw: drawNew, paint, hover, stop: canvas.stop };
+  // Where the frame around what this step wrote stands on the canvas, or null.
+  const writtenBox = () => {
+    if (written.hidden || !g) return null;
+    const { width, height, top, transform } = written.style;
+    const [y, x] = [top, /translateX\((.*)px\)/.exec(transform)?.[1]].map(parseFloat);
+    return { x, y, width: parseFloat(width), height: parseFloat(height) };
+  };
+
+  return { root: panel.root, panel, canvas, written: writtenBox, draw: drawNew, paint, hover, stop: canvas.stop };
 }
 
 function size(name) {

@@ -26,24 +26,23 @@ function legend(name, ticks, className) {
   };
 }
 
+export const PROBABILITY_TICKS = [
+  [0, "0"],
+  [0.5, "50"],
+  [1, "100 %"],
+];
+
+export const ATTENTION_TICKS = [0, 0.01, 0.1, 0.5, 1].map((p) => [Math.sqrt(p), p === 1 ? "100 %" : String(100 * p)]);
+
 /** 0 to 100 %, even steps. */
 export function probabilityLegend() {
-  const made = legend(
-    "Probability the model gave the token: 0 to 100 %",
-    [
-      [0, "0"],
-      [0.5, "50"],
-      [1, "100 %"],
-    ],
-    "prob",
-  );
+  const made = legend("Probability the model gave the token: 0 to 100 %", PROBABILITY_TICKS, "prob");
   return { root: made.root, paint: (theme) => theme && made.paint(theme, theme.ramps.prob) };
 }
 
 /** Attention is drawn on a square-root scale, so that a hundredth is still visible. */
 export function attentionLegend() {
-  const ticks = [0, 0.01, 0.1, 0.5, 1].map((p) => [Math.sqrt(p), p === 1 ? "100 %" : String(100 * p)]);
-  const made = legend("Share of attention, square-root scale: 0, 1, 10, 50, 100 %", ticks, "attention");
+  const made = legend("Share of attention, square-root scale: 0, 1, 10, 50, 100 %", ATTENTION_TICKS, "attention");
   return { root: made.root, paint: (theme) => theme && made.paint(theme, theme.ramps.attention) };
 }
 

@@ -19,7 +19,7 @@ export function panelNeeds(bus) {
   const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
   if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
   if (ctx > 0 && bus.head) out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));
-  if (bus.prefs.colour && ctx > 0) out.push(...probNeed(view));
+  if ((bus.prefs.colour || bus.tables.has("tokens")) && ctx > 0) out.push(...probNeed(view));
   if (bus.prefs.map === "patterns" && !bus.player.playing) out.push(...patternNeeds(view));
   return out;
 }

@@ -5,16 +5,8 @@ import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { quoted, setToken, tokenText } from "../shared/tokens.js";
 import { createCumulative } from "./cumulative.js";
+import { CUTS } from "./cuts.js";
 import { createPanel } from "./panel.js";
-
-const CUTS = {
-  top_k: "top-k",
-  top_p: "top-p",
-  min_p: "min-p",
-  temperature: "temperature",
-  repetition: "repetition",
-  presence_frequency: "presence/frequency",
-};
 
 const ROW = 23; // px, as in the style sheet
 

@@ -22,6 +22,10 @@ export function createPanel({ id, name, question, controls = [] }) {
   head.addEventListener("dblclick", (event) => {
     if (!event.target.closest("button, select")) toggle();
   });
+  panel.addMenu = (button, list) => {
+    fill.before(button);
+    root.append(list);
+  };
   panel.filled = (on) => {
     setIcon(fill, on ? "shrink" : "grow");
     setAttr(fill, "aria-label", on ? `${name}: back to all panels` : `${name}: fill the window`);

@@ -4,15 +4,8 @@ import { bar, h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createPanel } from "./panel.js";
+import { STAGES } from "./steptimes.js";
 import { createTimeline } from "./timeline.js";
-
-const STAGES = [
-  ["attention", "attention"],
-  ["mlp", "MLP"],
-  ["unembed", "unembed"],
-  ["sampling", "sampling"],
-  ["other", "other"],
-];
 
 export function createStep(bus) {
   const panel = createPanel({ id: "step", name: "This step", question: "What did it cost?" });

@@ -10,6 +10,7 @@ import { createNotices } from "./notices.js";
 import { createStep } from "./step.js";
 import { createStrip } from "./strip.js";
 import { createTooltip } from "./tooltip.js";
+import { createTwins } from "./twins.js";
 
 const only = (dirty, key) => dirty.size === 1 && dirty.has(key);
 
@@ -26,6 +27,7 @@ export function createWorkspace(bus, parent) {
     kv: createKv(bus),
     step: createStep(bus),
   };
+  const twins = createTwins(bus, panels);
   const tooltip = createTooltip(bus);
   const layout = createLayout(bus, root, panels);
   root.append(notices.root, layout.root, tooltip.root);
@@ -41,7 +43,7 @@ export function createWorkspace(bus, parent) {
     if (!theme) return;
     const view = look(bus);
     root.classList.toggle("swift", bus.player.playing && bus.player.interval < 200);
-    if (!only(dirty, "hover")) for (const part of [notices, ...all]) part.paint(view, theme, dirty);
+    if (!only(dirty, "hover")) for (const part of [notices, ...all, ...twins]) part.paint(view, theme, dirty);
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
     for (const panel of all) panel.settle?.(view);
   };
@@ -50,7 +52,7 @@ export function createWorkspace(bus, parent) {
     bus.on(paint),
     layout.stop,
     tooltip.stop,
-    ...Object.values(panels).map((panel) => panel.stop),
+    ...[...all, ...twins].map((part) => part.stop),
   ];
 
   return {

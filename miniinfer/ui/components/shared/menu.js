@@ -1,0 +1,50 @@
+// A button and the list it opens: arrows walk, Esc and a click elsewhere close. Esc closes nothing else.
+
+import { setAttr } from "./dom.js";
+
+/** list: an element with popover="auto" and role="menu" whose items are buttons. Returns the way to stop. */
+export function connectMenu(button, list) {
+  button.popoverTargetElement = list; // so that a click on the button of an open list closes it
+  setAttr(button, "aria-haspopup", "menu");
+  setAttr(button, "aria-expanded", "false");
+
+  const items = () => [...list.querySelectorAll("button")].filter((item) => !item.hidden);
+  list.addEventListener("toggle", (event) => {
+    const open = event.newState === "open";
+    setAttr(button, "aria-expanded", String(open));
+    if (!open) return;
+    place();
+    (list.querySelector("[aria-checked='true']") ?? items()[0])?.focus();
+  });
+  list.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      event.preventDefault();
+      return close();
+    }
+    const all = items();
+    const here = all.indexOf(list.getRootNode().activeElement);
+    const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (event.key === "Tab") close();
+    if (to === undefined) return;
+    event.preventDefault();
+    all[(to + all.length) % all.length]?.focus();
+  });
+  window.addEventListener("resize", close);
+
+  function close() {
+    if (list.matches(":popover-open")) list.hidePopover();
+  }
+
+  // Below the button, or above where there is no room.
+  function place() {
+    const box = button.getBoundingClientRect();
+    const below = window.innerHeight - box.bottom - 16;
+    const above = box.top - 16;
+    const up = list.offsetHeight > below && above > below;
+    list.style.maxHeight = `${up ? above : below}px`;
+    list.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - list.offsetWidth - 8))}px`;
+    list.style.top = `${up ? box.top - 4 - Math.min(list.offsetHeight, above) : box.bottom + 4}px`;
+  }
+
+  return () => window.removeEventListener("resize", close);
+}

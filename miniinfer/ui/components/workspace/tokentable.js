@@ -1,0 +1,49 @@
+// The token strip as a table.
+
+import { kindOf } from "../shared/tokens.js";
+import * as col from "./columns.js";
+import { ahead, probabilityOf } from "./look.js";
+
+export function tokenTable(bus, view) {
+  const { history, info } = view;
+  const count = ahead(view);
+  return {
+    id: "tokens",
+    columns: [
+      col.index("position"),
+      col.token("token"),
+      col.index("id"),
+      col.text("bytes"),
+      col.text("kind"),
+      col.text("part"),
+      col.text("at this step"),
+      col.percent("probability the model gave it", history.source.next),
+      col.index("chosen in step"),
+    ],
+    count,
+    focus: view.selected ?? view.chosen ?? (view.ctx ? view.ctx - 1 : null),
+    position: (i) => i,
+    row(i) {
+      const token = history.tokens[i];
+      const step = i >= info.prompt_len ? (history.stepOfToken[i] ?? null) : null;
+      return [
+        i,
+        token,
+        token[0],
+        token[2].toUpperCase().replace(/(..)(?=.)/g, "$1 "),
+        kindOf(token) ?? "",
+        i < info.prompt_len ? "prompt" : history.meta[step - 1]?.forced ? "output, forced" : "output",
+        state(view, i),
+        i < view.shown ? col.hundredfold(probabilityOf(history, i)) : null,
+        step,
+      ];
+    },
+  };
+}
+
+function state({ shown, chosen, ctx, first }, i) {
+  if (i >= shown) return "a later step";
+  if (i === chosen) return "chosen";
+  if (i >= ctx) return "not yet through the model";
+  return i >= first ? "through the model" : "in the KV cache";
+}

@@ -1,0 +1,127 @@
+// Each panel's menu: its numbers as a table in place of its drawing, the table as CSV, the drawing as PNG.
+
+import { h, segmented, setAttr, setText, show } from "../shared/dom.js";
+import { fileName, saveCsv, savePng } from "../shared/export.js";
+import { icon } from "../shared/icons.js";
+import { connectMenu } from "../shared/menu.js";
+import { createDataTable } from "./datatable.js";
+import { look } from "./look.js";
+
+/**
+ * tables: [{id, label, build(bus, view) -> table of datatable.js, or null where there is nothing}]; picture(bus, view, theme) -> what
+ * savePng takes, or null.
+ */
+export function createTwin(bus, panel, tables, picture) {
+  const { id, root: section } = panel;
+  const name = section.getAttribute("aria-label");
+  const table = createDataTable(bus, `${name}: table`);
+  const choice = segmented(
+    "Table of",
+    tables.map(({ id: value, label }) => [value, label]),
+    (value) => ((chosen = value), bus.changed("table")),
+    `${id}-table-choice`,
+  );
+  const none = h("p", { class: "empty quiet", text: "There are no numbers here yet." });
+  const back = h("button", { type: "button", class: "back", "data-testid": `${id}-table-close` }, "back to the drawing");
+  const root = h(
+    "div",
+    { class: "twin", "data-testid": `${id}-twin` },
+    h("div", { class: "bar small" }, choice, table.note, h("span", { class: "gap" }), back),
+    table.root,
+    none,
+  );
+  root.hidden = true;
+  panel.body.append(root);
+  let chosen = tables[0].id;
+  let theme = null;
+
+  const toggle = item("Show table", `${id}-show-table`, () => {
+    show(root, root.hidden);
+    section.classList.toggle("tabled", !root.hidden);
+    fetch(false);
+    bus.changed("table");
+  });
+  const csv = item("Save table as CSV", `${id}-save-csv`, () => saveTable());
+  const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
+  back.addEventListener("click", () => toggle.click());
+  const button = h(
+    "button",
+    {
+      class: "more",
+      type: "button",
+      "aria-label": `${name}: table, CSV${picture ? ", picture" : ""}`,
+      title: `Table, CSV${picture ? ", picture" : ""}`,
+      "data-testid": `${id}-menu`,
+    },
+    icon("more"),
+  );
+  const list = h(
+    "div",
+    { class: "menu panel-menu", popover: "auto", role: "menu", "aria-label": name, "data-testid": `${id}-menu-list` },
+    toggle,
+    csv,
+    png,
+  );
+  const stopMenu = connectMenu(button, list);
+  panel.addMenu(button, list);
+  list.addEventListener("beforetoggle", ({ newState }) => {
+    fetch(newState === "open");
+    const view = look(bus);
+    setText(toggle, root.hidden ? "Show table" : "Show drawing");
+    setAttr(csv, "aria-disabled", view && built(view) ? null : "true");
+    if (png) setAttr(png, "aria-disabled", view && theme && picture(bus, view, theme) ? null : "true");
+  });
+
+  function item(label, testid, act) {
+    const el = h("button", { type: "button", role: "menuitem", text: label, "data-testid": testid });
+    el.addEventListener("click", () => {
+      if (el.getAttribute("aria-disabled") === "true") return;
+      if (list.matches(":popover-open")) list.hidePopover();
+      act();
+    });
+    return el;
+  }
+
+  // What only a table shows is asked for while it is open, and already when its menu is.
+  function fetch(soon) {
+    if (soon || !root.hidden) bus.tables.add(id);
+    else bus.tables.delete(id);
+    bus.asks.request();
+  }
+
+  const built = (view) => tables.find((entry) => entry.id === chosen).build(bus, view);
+
+  const nameOf = ({ info, cursor }, what) => fileName("miniinfer", info.name, what, `step ${cursor}`);
+
+  function saveTable() {
+    const view = look(bus);
+    const data = view && built(view);
+    if (!data) return;
+    const header = data.columns.map(({ name: column, unit, source }) =>
+      [column, unit && `, ${unit}`, source && ` (${source})`].filter(Boolean).join(""),
+    );
+    const rows = table.order(data).map((i) => data.row(i).map((v) => (Array.isArray(v) ? v[1] : v)));
+    saveCsv(nameOf(view, `${name} ${data.name ?? ""}`), header, rows);
+  }
+
+  function savePicture() {
+    const view = look(bus);
+    const made = view && theme && picture(bus, view, theme);
+    if (!made) return;
+    savePng(nameOf(view, name), made).catch((error) => bus.say(`The picture could not be saved: ${error.message}.`));
+  }
+
+  function paint(view, palette, dirty) {
+    theme = palette;
+    if (root.hidden || (dirty.size === 1 && dirty.has("hover"))) return;
+    const data = view && built(view);
+    show(choice, tables.length > 1);
+    choice.choose(chosen);
+    show(none, !data);
+    show(table.root, Boolean(data));
+    show(table.note, Boolean(data));
+    if (data) table.paint(data);
+  }
+
+  return { paint, stop: () => (bus.tables.delete(id), stopMenu(), table.stop()) };
+}
