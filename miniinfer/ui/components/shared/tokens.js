@@ -38,6 +38,8 @@ export function short(text, max) {
 /** In a sentence: “␣Paris”. */
 export const quoted = (token, max = 24) => `“${short(visible(token[1]), max)}”`;
 
+const shown = new WeakMap(); // element -> token it shows
+
 /** The inline chip used in sentences, tables and tooltips. */
 export function tokenText(token, extra = "") {
   const el = h("span", { class: `tok ${extra}`, dir: "auto" });
@@ -46,6 +48,8 @@ export function tokenText(token, extra = "") {
 }
 
 export function setToken(el, token) {
+  if (shown.get(el) === token) return;
+  shown.set(el, token);
   el.classList.toggle("control", Boolean(token[3] & CONTROL));
   el.classList.toggle("split", Boolean(token[3] & SPLIT));
   el.replaceChildren();

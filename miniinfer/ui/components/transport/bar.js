@@ -83,6 +83,7 @@ export function createBar(bus) {
     {
       class: "mi mi-transport",
       role: "toolbar",
+      tabindex: "-1", // a click between the buttons must not focus the page around them
       "aria-label": "Transport",
       "data-testid": "transport",
       style: { visibility: "hidden" },

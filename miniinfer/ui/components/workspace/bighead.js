@@ -99,7 +99,7 @@ export function createBigHead(bus) {
     const out = image.pixels(size, size);
     const table = theme.ramps.attention.rgba;
     for (let y = 0; y < size; y++)
-      for (let x = 0; x < size; x++) out[y * size + x] = x <= y ? table[most[y * size + x]] : 0;
+      for (let x = 0; x < size; x++) out[y * image.stride + x] = x <= y ? table[most[y * size + x]] : 0;
     image.draw(context, g.x, g.y, g.cell * n, g.cell * n);
     hatchAll(
       context,

@@ -48,27 +48,39 @@ export function createCanvas({ label, testid, className = "" }) {
   return self;
 }
 
-/** An off-screen image of w x h pixels: {pixels: Uint32Array, draw(context, x, y, width, height)}. Kept and reused by its owner. */
+/**
+ * An off-screen image: pixels(w, h) -> Uint32Array whose lines are .stride apart, draw(context, x, y, width, height). Kept by its owner;
+ * it grows in jumps, because a picture that is a column wider each step would be made anew each step.
+ */
 export function createImage() {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d");
   let image = null;
-  return {
+  let data = null;
+  let [wide, high] = [0, 0];
+  const self = {
+    stride: 0,
     pixels(w, h) {
-      if (!image || image.width !== w || image.height !== h) {
-        canvas.width = w;
-        canvas.height = h;
-        image = context.createImageData(w, h);
+      [wide, high] = [w, h];
+      if (!image || image.width < w || image.height < h) {
+        canvas.width = Math.max(image?.width ?? 0, JUMP * Math.ceil(w / JUMP));
+        canvas.height = Math.max(image?.height ?? 0, JUMP * Math.ceil(h / JUMP));
+        image = context.createImageData(canvas.width, canvas.height);
+        data = new Uint32Array(image.data.buffer);
       }
-      return new Uint32Array(image.data.buffer);
+      self.stride = image.width;
+      return data;
     },
     draw(target, x, y, width, height) {
-      context.putImageData(image, 0, 0);
+      context.putImageData(image, 0, 0, 0, 0, wide, high);
       target.imageSmoothingEnabled = false;
-      target.drawImage(canvas, x, y, width, height);
+      target.drawImage(canvas, 0, 0, wide, high, x, y, width, height);
     },
   };
+  return self;
 }
+
+const JUMP = 64; // pixels
 
 const fonts = new WeakMap();
 

@@ -136,7 +136,7 @@ export function createHeadMap(bus) {
             for (let k = Math.max(from, skip); k < to; k++) if (all[base + k] > value) value = all[base + k];
           }
           const colour = q < 0 ? empty : table[value];
-          for (let y = y0; y < y1; y++) pixels[y * w + x] = colour;
+          for (let y = y0; y < y1; y++) pixels[y * image.stride + x] = colour;
         }
       }
     }
@@ -160,7 +160,7 @@ export function createHeadMap(bus) {
           for (let x = x0; x < x1; x++) {
             const j = Math.floor(((x - x0) * n) / (x1 - x0));
             const hidden = bus.prefs.hideFirst && j === 0 && pooled.bin === 1;
-            pixels[y * w + x] =
+            pixels[y * image.stride + x] =
               j > i || ctx === 0 ? masked : hidden ? table[0] : line ? table[line[h * (i + 1) + j]] : unknown;
           }
         }

@@ -21,7 +21,7 @@ export function createHeat() {
       for (let p = 0; p < n; p++) {
         const base = p * info.num_layers * 2 + which;
         for (let layer = 0; layer < info.num_layers; layer++)
-          pixels[layer * n + p] = table[Math.round((history.kv[base + 2 * layer] - range[0]) * scale)];
+          pixels[layer * image.stride + p] = table[Math.round((history.kv[base + 2 * layer] - range[0]) * scale)];
       }
       image.draw(context, g.x, g.top, n * g.col, height);
       if (g.col >= 7) lines(context, g, n, theme);

@@ -29,7 +29,7 @@ export function candidateTable(bus, view) {
       const odds = (used, raw) => [col.hundredfold(used), col.hundredfold(raw)];
       if (i === next.ids.length) {
         const { count, used, raw } = next.rest;
-        const name = `the other ${format.count(count)} tokens`;
+        const name = `${format.count(count)} others`;
         return [null, [null, name, "", 0], ...odds(used, raw), "", "", ...span(ends[i], used), null];
       }
       const cut = next.cut[i];

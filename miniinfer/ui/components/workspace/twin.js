@@ -111,9 +111,9 @@ export function createTwin(bus, panel, tables, picture) {
     savePng(nameOf(view, name), made).catch((error) => bus.say(`The picture could not be saved: ${error.message}.`));
   }
 
-  function paint(view, palette, dirty) {
+  function paint(view, palette) {
     theme = palette;
-    if (root.hidden || (dirty.size === 1 && dirty.has("hover"))) return;
+    if (root.hidden) return;
     const data = view && built(view);
     show(choice, tables.length > 1);
     choice.choose(chosen);

@@ -12,11 +12,19 @@ import { createStrip } from "./strip.js";
 import { createTooltip } from "./tooltip.js";
 import { createTwins } from "./twins.js";
 
-const only = (dirty, key) => dirty.size === 1 && dirty.has(key);
+const ELSEWHERE = new Set(["hover", "target", "play"]); // changes that no panel writes down
+const NOT_DRAWN = new Set([...ELSEWHERE, "notice", "table"]); // and those that no canvas shows
+
+const within = (dirty, keys) => [...dirty].every((key) => keys.has(key));
 
 export function createWorkspace(bus, parent) {
   const root = keepKeys(
-    h("div", { class: "mi mi-workspace", "data-testid": "workspace", style: { visibility: "hidden" } }),
+    h("div", {
+      class: "mi mi-workspace",
+      tabindex: "-1", // a click between the panels must not focus the page around them
+      "data-testid": "workspace",
+      style: { visibility: "hidden" },
+    }),
   );
   parent.append(root);
   const notices = createNotices(bus);
@@ -35,7 +43,7 @@ export function createWorkspace(bus, parent) {
   let theme = null;
   const all = Object.values(panels);
   const draw = (dirty) => {
-    if (!theme || only(dirty, "hover")) return;
+    if (!theme || within(dirty, NOT_DRAWN)) return;
     const view = look(bus);
     for (const panel of all) panel.draw?.(view, theme, dirty);
   };
@@ -43,13 +51,23 @@ export function createWorkspace(bus, parent) {
     if (!theme) return;
     const view = look(bus);
     root.classList.toggle("swift", bus.player.playing && bus.player.interval < 200);
-    if (!only(dirty, "hover")) for (const part of [notices, ...all, ...twins]) part.paint(view, theme, dirty);
+    if (!within(dirty, ELSEWHERE)) {
+      for (const part of [notices, ...all, ...twins]) part.paint(view, theme, dirty);
+      settling ||= setTimeout(settle);
+    }
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
+  };
+  // What reads sizes runs after the frame: then the browser has laid out the page anyway.
+  let settling = 0;
+  const settle = () => {
+    settling = 0;
+    const view = look(bus);
     for (const panel of all) panel.settle?.(view);
   };
   const stops = [
     bus.on(draw, true),
     bus.on(paint),
+    () => clearTimeout(settling),
     layout.stop,
     tooltip.stop,
     ...[...all, ...twins].map((part) => part.stop),
