@@ -83,6 +83,7 @@ class EngineWorker:
         with torch.inference_mode():
             while (job := self._next_job()) is not None:
                 job.run()
+                del job  # while the thread waits it holds nothing of it: a model, say, or a user's whole engine
 
     def _next_job(self) -> _Job | None:
         """Wait for work and take one job from the key whose turn it is. None once the worker is closed."""

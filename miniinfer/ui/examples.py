@@ -15,9 +15,9 @@ class Example:
 
 EXAMPLES = (
     Example("A fact: one clear winner", "The capital of France is", "raw"),
-    Example("A story: many ways to go on", "Once upon a time, in a small village by the sea, there lived", "raw"),
-    Example("A repeated pattern: attention finds the copy", "red blue green yellow red blue green", "raw"),
+    Example("A story: many ways to go on", "Once upon a time there was a", "raw"),
+    Example("A repeated pattern: attention finds the copy", "tiger lamp spoon river, tiger lamp spoon", "raw"),
     Example("Numbers: digits are tokens", "2, 4, 6, 8, 10,", "raw"),
-    Example("One emoji, several tokens", "Hi 🙂! Here are three more emoji: 🙂", "raw"),
-    Example("A question in chat", "Why is the sky blue? Answer in one sentence.", "chat"),
+    Example("One emoji, several tokens", "I love my pet parrot 🦜", "raw"),
+    Example("A question in chat", "What is the opposite of hot? Answer in one word.", "chat"),
 )

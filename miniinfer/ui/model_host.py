@@ -128,6 +128,7 @@ class ModelHost:
             with self._lock:
                 self._set_ready(key, model)
                 self.num_loads += 1
+            del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
             # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
             gc.collect()

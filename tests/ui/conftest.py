@@ -1,0 +1,118 @@
+"""A model host around the one loaded model, sessions that are closed and checked, and tabs of the app."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from unittest.mock import patch
+
+import pytest
+
+from miniinfer.models.loader import LoadedModel
+from miniinfer.ui import session as session_module
+from miniinfer.ui.model_host import ModelHost, ModelKey
+from miniinfer.ui.session import Session
+from tests.ui.app_test import App, close_tab
+from tests.ui.waiting import wait_until
+
+
+@pytest.fixture(scope="session")
+def host(model: LoadedModel) -> Iterator[ModelHost]:
+    """A host that has the default model. It went its own way to it, through a loader that gives out the loaded one."""
+    host = ModelHost()
+    with patch("miniinfer.models.loader.load_model", lambda *args, **kwargs: model):
+        host.request(ModelKey(), "the tests")
+        wait_until(lambda: host.status(ModelKey()).state == "ready")
+    yield host
+    host.worker.close()
+    gc.unfreeze()
+
+
+class Gate:
+    """A loader that waits until it is opened."""
+
+    def __init__(self, model: LoadedModel) -> None:
+        self._model = model
+        self._open = threading.Event()
+        self.host = ModelHost()
+
+    def load(self, *args: object, **kwargs: object) -> LoadedModel:
+        assert self._open.wait(30)
+        return self._model
+
+    def open(self) -> None:
+        """Let the load end, and wait until the host says so."""
+        self._open.set()
+        wait_until(lambda: self.host.status(ModelKey()).state == "ready")
+
+
+@pytest.fixture
+def gate(model: LoadedModel) -> Iterator[Gate]:
+    """A host whose model is being loaded until `gate.open()`."""
+    gate = Gate(model)
+    with patch("miniinfer.models.loader.load_model", gate.load):
+        yield gate
+        gate._open.set()
+        wait_until(lambda: not any(t.name == "model-loader" for t in threading.enumerate()))
+    gate.host.worker.close()
+    gc.unfreeze()
+
+
+@pytest.fixture
+def new_session(host: ModelHost) -> Iterator[Callable[[], Session]]:
+    """Makes sessions of one host. At the end each is closed, and must have left nothing behind."""
+    made: list[Session] = []
+
+    def new() -> Session:
+        made.append(Session(host))
+        return made[-1]
+
+    yield new
+    for session in made:
+        close_and_check(session)
+
+
+@pytest.fixture
+def session(new_session: Callable[[], Session]) -> Session:
+    """A session whose example has gone live: one run r1, at its first step."""
+    session = new_session()
+    assert session.go_live()
+    return session
+
+
+def close_and_check(session: Session) -> None:
+    engine = session._engine
+    session.close()
+    assert session.budget.used_bytes == 0
+    if engine is not None:
+        assert engine.pool.num_used == 0
+        assert engine.sequences == {}
+        engine.check()
+
+
+@pytest.fixture
+def open_app(host: ModelHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., App]]:
+    """Makes a tab of the app. Every AppTest has the same session id, so a test has one tab at a time."""
+    made: list[Session] = []
+
+    def make(used: ModelHost) -> Session:
+        made.append(Session(used))
+        return made[-1]
+
+    def new(used: ModelHost = host, **options: object) -> App:
+        monkeypatch.setattr(session_module, "get_host", lambda: used)
+        return App(made, **options)
+
+    monkeypatch.setattr(session_module, "Session", make)
+    close_tab()
+    yield new
+    close_tab()
+    wait_until(lambda: not any(t.name == "session-close" for t in threading.enumerate()))
+    assert all(session._closed for session in made)
+
+
+@pytest.fixture
+def app(open_app: Callable[..., App]) -> App:
+    """A tab that has been drawn once, with the model ready."""
+    return open_app().run()
