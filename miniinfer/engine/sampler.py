@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -86,11 +87,15 @@ class SamplerTrace:
     raw_probs: Tensor  # [V] softmax of the logits as the model gave them
     probs: Tensor  # [V] what the draw used
     cut_by: Tensor  # [V] int8: index of the stage that cut the token, KEPT if none did (greedy cuts nothing)
-    order: Tensor  # [V] ids from best to worst: by falling probs, those of probability 0 by falling raw_probs
     token_id: int
     coin: float
     lo: float  # the token's place on the cumulative bar over `order`: lo <= coin < hi
     hi: float
+
+    @cached_property
+    def order(self) -> Tensor:
+        """All ids [V] from best to worst: by falling probs, those of probability 0 by falling raw_probs."""
+        return _ranking(self.probs, self.raw_probs)
 
 
 @torch.inference_mode()
@@ -119,9 +124,7 @@ def sampler_trace(
     toss = coin_of(params, output_ids) if coin is None else coin
     token_id, lo, hi = land(probs, toss)
     raw_probs = torch.softmax(raw, dim=-1)
-    return SamplerTrace(
-        tuple(stages), raw_probs, probs, cut_by, _ranking(probs, raw_probs), token_id, toss, lo, hi
-    )
+    return SamplerTrace(tuple(stages), raw_probs, probs, cut_by, token_id, toss, lo, hi)
 
 
 def coin_of(params: SamplingParams, output_ids: Sequence[int]) -> float:

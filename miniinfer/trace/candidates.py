@@ -10,6 +10,8 @@ import numpy as np
 from miniinfer.trace.records import FloatArray, NextToken, TokenInfo
 
 if TYPE_CHECKING:
+    import torch
+
     from miniinfer.engine.sampler import SamplerTrace
 
 NUM_CANDIDATES = 20
@@ -22,7 +24,7 @@ def next_token_of(
     raw: FloatArray = trace.raw_probs.float().cpu().numpy()
     used: FloatArray = trace.probs.float().cpu().numpy()
     cut = trace.cut_by.cpu().numpy()
-    shown = _best(used, raw, NUM_CANDIDATES)
+    shown = _best(trace, NUM_CANDIDATES)
     if chosen is not None and chosen not in shown:
         shown[-1] = chosen
         shown = sorted(shown, key=lambda i: (-used[i], -raw[i], i))
@@ -48,14 +50,17 @@ def next_token_of(
     )
 
 
-def _best(used: FloatArray, raw: FloatArray, count: int) -> list[int]:
+def _best(trace: SamplerTrace, count: int) -> list[int]:
     """Ids in the order of falling used, then raw probability, then rising id."""
-    count = min(count, len(raw))
-    candidates = np.union1d(
-        np.argpartition(used, len(used) - count)[-count:], np.argpartition(raw, len(raw) - count)[-count:]
-    )
-    order = np.lexsort((candidates, -raw[candidates], -used[candidates]))
-    return [int(i) for i in candidates[order][:count]]
+    used, raw = trace.probs, trace.raw_probs
+    found = _leaders(used, count) | _leaders(raw, count)
+    return sorted(found, key=lambda i: (-float(used[i]), -float(raw[i]), i))[:count]
+
+
+def _leaders(probs: torch.Tensor, count: int) -> set[int]:
+    """Ids of the `count` largest that are above 0, and of all that tie with the last of them."""
+    least = probs.topk(min(count, len(probs))).values[-1]
+    return set((probs >= least if least > 0 else probs > 0).nonzero().flatten().tolist())
 
 
 def _entropy(probs: FloatArray) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,12 +25,25 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
+@dataclass(frozen=True)
+class NewestRow:
+    """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
+
+    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing. Older ones are computed when looked at.
+    """
+
+    position: int
+    rows: list[torch.Tensor]
+    logits: torch.Tensor
+
+
 class Recorder:
     """Watches steps of one engine. `record()` gives the last committed step."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._prompts: dict[str, PooledPrompt] = {}
+        self.newest: NewestRow | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -37,6 +51,7 @@ class Recorder:
         self._q: list[torch.Tensor] = []
         self._k: list[torch.Tensor] = []
         self._v: list[torch.Tensor] = []
+        self._rows: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
         self._mark = time.perf_counter()
 
@@ -45,6 +60,8 @@ class Recorder:
         self._begin()
 
     def __call__(self, stage: Stage, state: StepState) -> None:
+        from miniinfer.engine.lookup import pattern_row
+
         now = time.perf_counter()
         self._stage_ms[stage.name] += (now - self._mark) * 1000
         if stage.name == "write_kv":
@@ -56,6 +73,7 @@ class Recorder:
             self._plan = [(s.seq, s.num_tokens, s.start) for s in state.scheduled]
         elif stage.name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
+            self._rows.append(pattern_row(state, 0).clone())  # a view would hold the whole pattern of a prefill
         self._mark = time.perf_counter()  # the recorder's own time belongs to no stage
 
     def _pool_prompts(self, layer: int, state: StepState) -> None:
@@ -79,6 +97,7 @@ class Recorder:
         q = _numpy(torch.stack(self._q))  # [L, T, H, D]
         norms = _numpy(_norms(torch.stack(self._k), torch.stack(self._v)))  # [T, L, 2]
         final = _numpy(state.final_norm_out)
+        self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
         parts, offset = [], 0
         for seq, count, start in self._plan:
