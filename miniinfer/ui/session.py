@@ -55,7 +55,7 @@ class Session:
         self.error: str | None = None
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
-        self._closed = False
+        self.closed = False
         self.timeline.add(recorded_example(), cursor=1)  # something to look at: its first step
 
     # The model
@@ -71,7 +71,7 @@ class Session:
     def request_model(self) -> None:
         """Ask for the chosen model, once: a load that failed is tried again when the user says so, not on reruns."""
         with self.lock:
-            if self._requested != self.key and not self._closed:
+            if self._requested != self.key and not self.closed:
                 self._requested = self.key
                 self.host.request(self.key, self.session_id)
 
@@ -87,7 +87,7 @@ class Session:
         """Make a run of the prompt and look at its beginning. Raises MiniInferError; other runs stay as they are."""
         with self.lock:
             model = self.model
-            if self._closed:
+            if self.closed:
                 raise BadInputError(CLOSED)
             if model is None:
                 raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
@@ -129,7 +129,7 @@ class Session:
         """Put a live run in the place of the recorded example once the model is there: same prompt, same cursor."""
         with self.lock:
             run, model = self.timeline.current, self.model
-            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1 or self._closed:
+            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1 or self.closed:
                 return False
             cursor, info = self.timeline.cursor, run.info
             try:
@@ -155,7 +155,7 @@ class Session:
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
         with self.lock:
-            self.error = CLOSED if self._closed else None
+            self.error = CLOSED if self.closed else None
             try:
                 if ask.open is not None:
                     self.timeline.open(ask.open)
@@ -219,7 +219,7 @@ class Session:
         A tab that only lost its connection may come back and ask; it finds the example and a sentence.
         """
         with self.lock:
-            self._closed, self.error = True, CLOSED
+            self.closed, self.error = True, CLOSED
             self._release([self.timeline.remove(run.info.run_id) for run in self.timeline])
             self._engine = None
             self.timeline.add(recorded_example(), cursor=1)

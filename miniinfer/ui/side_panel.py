@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from miniinfer.config import SamplingParams
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.examples import EXAMPLES
 from miniinfer.ui.model_host import ModelKey
@@ -46,7 +46,7 @@ def draw_side_panel(session: Session) -> None:
             )
             live = session.timeline.current is not None and session.timeline.current.info.kind == "live"
             branch = right.form_submit_button(
-                "Branch here", disabled=not (live and session.timeline.cursor), width="stretch",
+                "Branch here", disabled=not live, width="stretch",
                 help="Draws this step's token again with these settings, with the same coin, and goes on from there.",
             )
         if start or branch:
@@ -104,6 +104,8 @@ def _submit(session: Session, *, branch: bool) -> None:
             frequency_penalty=state["frequency_penalty"], seed=state["seed"], max_new_tokens=state["max_new_tokens"],
         )
         if branch:
+            if session.timeline.cursor == 0:  # the button cannot know: a step does not draw this panel anew
+                raise BadInputError("Step once first: nothing has been drawn yet that could be drawn again.")
             session.branch(ChangeParams(session.timeline.cursor, params))
         else:
             session.new_run(

@@ -29,7 +29,16 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
 
 
 def _text(run: Run) -> str:
-    return "".join(t.text for t in run.tokens)
+    return show_blanks("".join(t.text for t in run.tokens))
+
+
+def show_blanks(text: str) -> str:
+    """Signs for line ends, tabs, and the blanks at both ends, which st.text would strip."""
+    for blank, sign in (("\r", "␍"), ("\n", "↵\n"), ("\t", "⇥")):
+        text = text.replace(blank, sign)
+    inner = text.strip(" ")
+    before = len(text) - len(text.lstrip(" "))
+    return "␣" * before + inner + "␣" * (len(text) - before - len(inner))
 
 
 def _settings(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from streamlit.testing.v1.element_tree import Block, ElementTree, parse_tree_fro
 
 from miniinfer.figures.payload import unpack
 from miniinfer.ui.session import Session
+from tests.ui.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MARKUP = ("markdown", "caption", "title", "header", "subheader", "html", "latex")
@@ -27,8 +29,9 @@ Message = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
 def close_tab() -> None:
-    """What Streamlit does when the browser disconnects: the session's resources are released."""
+    """What Streamlit does when the browser disconnects: the session's resources are released. Waits for that."""
     cache_resource_api.clear_session_cache("test session id")
+    wait_until(lambda: not any(thread.name == "session-close" for thread in threading.enumerate()))
 
 
 class _Pages(PagesManager):
@@ -119,7 +122,7 @@ class App:
     def texts(self, key: str | None = None) -> list[str]:
         """What is shown by st.text, literally; of one keyed container, or of the whole page."""
         root = self.test._tree
-        places = [root] if key is None else [n for n in root if isinstance(n, Block) and n.key == key]
+        places = [root] if key is None else [n for n in list(root)[1:] if isinstance(n, Block) and n.key == key]
         return [element.value for place in places for element in place.get("text")]
 
     # How

@@ -55,6 +55,7 @@ def gate(model: LoadedModel) -> Iterator[Gate]:
         yield gate
         gate._open.set()
         wait_until(lambda: not any(t.name == "model-loader" for t in threading.enumerate()))
+    close_tab()  # the tab's session needs the worker to close
     gate.host.worker.close()
     gc.unfreeze()
 
@@ -108,8 +109,7 @@ def open_app(host: ModelHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     close_tab()
     yield new
     close_tab()
-    wait_until(lambda: not any(t.name == "session-close" for t in threading.enumerate()))
-    assert all(session._closed for session in made)
+    assert all(session.closed for session in made)
 
 
 @pytest.fixture

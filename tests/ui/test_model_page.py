@@ -1,0 +1,96 @@
+"""The model page shows the load report and nothing else; choosing another model is said, and may fail, in the panel."""
+
+import pytest
+
+from miniinfer.errors import FetchError
+from miniinfer.models.loader import load_model
+from miniinfer.ui.model_host import ModelKey
+from tests.ui.test_side_panel import button, fill, press
+from tests.ui.waiting import wait_until
+
+MISSING = "/nowhere/<b>![x](http:--x)</b>.gguf"
+
+
+def test_without_a_model_the_page_says_so(open_app, gate):
+    app = open_app(gate.host).run()
+    app.open("model")
+    assert any("as soon as it is loaded" in text for text in app.texts())
+    assert len(app.test.dataframe) == 0
+
+
+def test_every_row_is_of_the_report(app):
+    app.open("model")
+    model = app.session.model
+    report = model.report
+    assert any(model.name in text and model.source.name in text for text in app.texts())
+    types, memory, seconds, facts = (frame.value for frame in app.test.dataframe)
+    assert dict(zip(types["type"], types["tensors"], strict=True)) == report.tensor_types
+    assert dict(zip(memory["what"], memory["bytes"], strict=True)) == report.memory_bytes
+    assert memory["bytes"].sum() == model.weight_bytes
+    assert dict(zip(seconds["phase"], seconds["seconds"], strict=True)) == {
+        phase: round(value, 3) for phase, value in report.seconds.items()
+    }
+    assert list(facts["fact"]) == [f.key for f in report.facts]
+    assert set(facts["how"]) == {"read", "derived"}
+    assert list(facts["from"]) == [f.why for f in report.facts]
+    assert any("computed" in caption.value for caption in app.test.caption)
+
+
+@pytest.fixture
+def truth(gate, model, monkeypatch):
+    """The default model is given out at once; any other is really looked for."""
+    monkeypatch.setattr(
+        "miniinfer.models.loader.load_model",
+        lambda source, **options: model if source is None else load_model(source, **options),
+    )
+    return gate.host
+
+
+def test_a_model_that_is_not_there_is_a_sentence_and_the_runs_go_on(open_app, truth):
+    app = open_app(truth).run()
+    wait_until(lambda: truth.status(ModelKey()).state == "ready")
+    app.run()
+    fill(app, model_source=MISSING)
+    press(app, "Load")
+    wait_until(lambda: truth.status(ModelKey(MISSING)).state == "failed")
+    app.tick()
+    sentence = app.texts("model_status")[0]
+    assert MISSING in sentence
+    assert not any("nowhere" in text for text in app.marked_up), "a file's name is text, not markup"
+    assert button(app, "New run").disabled
+    app.ask(n=1, run="r1", want=2, cursor=2)
+    assert app.message[0]["error"] is None
+    assert app.message[0]["run"]["id"] == "r1"
+    loads = truth.num_loads
+    for _ in range(3):
+        app.run()
+    assert truth.status(ModelKey(MISSING)).state == "failed", "nothing is tried again by itself"
+    fill(app, model_source="")
+    press(app, "Load")
+    app.run()
+    assert not button(app, "New run").disabled
+    assert truth.num_loads == loads, "the runs still hold the model, so it is there at once"
+    assert [r["id"] for r in app.message[0]["runs"]] == ["r1"]
+
+
+def test_when_the_first_load_fails_the_example_still_moves_and_load_tries_again(open_app, gate, model, monkeypatch):
+    def refuse(*args, **options):
+        raise FetchError("There is no network: plug it in.")
+
+    monkeypatch.setattr("miniinfer.models.loader.load_model", refuse)
+    app = open_app(gate.host).run()
+    wait_until(lambda: gate.host.status(ModelKey()).state == "failed")
+    app.tick()
+    assert app.texts("model_status") == ["There is no network: plug it in."]
+    assert app.transport["model"]["state"] == "failed"
+    assert not app.polls
+    app.ask(n=1, run="example", want=9, cursor=9)
+    assert (app.message[0]["run"]["kind"], app.message[0]["cursor"]) == ("recorded", 9)
+    for page in ("model", "compare", "workspace"):
+        app.open(page)
+        assert app.transport["model"]["state"] == "failed", "nothing is tried again by itself"
+    monkeypatch.setattr("miniinfer.models.loader.load_model", lambda *args, **options: model)
+    press(app, "Load")
+    wait_until(lambda: gate.host.status(ModelKey()).state == "ready")
+    app.run()
+    assert (app.message[0]["run"]["kind"], app.message[0]["cursor"]) == ("live", 9)

@@ -1,0 +1,102 @@
+"""All pages: drawn before any model is there and after, entered from anywhere, inside their frame."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.ui.app_test import ROOT, close_tab
+
+PAGES = ("workspace", "compare", "model")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_draws_before_the_model_is_there_and_after(open_app, gate, page):
+    app = open_app(gate.host).run()
+    app.open(page)
+    assert "transport" in app.components
+    assert ("workspace" in app.components) == (page == "workspace")
+    assert app.transport["model"]["state"] == "loading"
+    assert app.transport["has_driver"] is (page == "workspace")
+    assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("example", "recorded", 1)
+    assert app.test.query_params == {"run": "example", "step": "1"}
+    assert app.polls, "the browser is told to look again by itself while the model loads"
+    gate.open()
+    app.run()
+    assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("r1", "live", 1)
+    assert app.test.query_params == {"run": "r1", "step": "1"}
+    assert not app.polls
+    assert gate.host.num_loads == 1
+
+
+@pytest.mark.parametrize("page", PAGES[1:])
+def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
+    app = open_app(fresh_process=True).open_first(page)
+    assert app.components == {"transport"}
+    assert app.test.sidebar.button
+    assert [p["page_name"] for p in app.test._registered_pages.values()] == ["Workspace", "Compare", "Model"]
+    app.run()
+    assert app.components == {"transport"}
+
+
+def test_run_and_step_stand_in_the_address_on_every_page(app):
+    app.ask(n=1, run="r1", want=2, cursor=2, have={"meta": 1, "tok": 6, "kv": 5})
+    assert app.test.query_params == {"run": "r1", "step": "2"}
+    for page in (*PAGES, "workspace"):
+        app.open(page)
+        assert app.test.query_params == {"run": "r1", "step": "2"}
+        assert app.transport["cursor"] == 2
+
+
+def test_twenty_reruns_and_ten_tabs_load_once(open_app, gate):
+    app = open_app(gate.host).run()
+    gate.open()
+    for _ in range(20):
+        app.run()
+    sessions = {app.session.session_id}
+    for _ in range(9):
+        close_tab()
+        sessions.add(open_app(gate.host).run().session.session_id)
+    assert len(sessions) == 10
+    assert gate.host.num_loads == 1
+
+
+def test_an_address_of_an_earlier_session_says_that_its_runs_are_gone(open_app):
+    app = open_app(run="r7", step="12").run()
+    header, _ = app.message
+    assert "cleared" in header["error"]
+    assert (header["run"]["id"], header["cursor"]) == ("r1", 1)
+    assert app.test.query_params == {"run": "r1", "step": "1"}
+    app.ask(n=1, run="r1", cursor=0)
+    assert app.message[0]["error"] is None, "the sentence goes with the next click"
+
+
+def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
+    app.ask(n=1, run="r1", want=3, cursor=3)
+    before = app.session
+    close_tab()
+    app.ask(n=2, run="r1", want=4, cursor=4)  # the fragment still belongs to the closed session
+    assert app.message[0]["run"]["id"] == "example"
+    assert "lost its connection" in app.message[0]["error"]
+    app.run()
+    assert app.session is not before
+    header, _ = app.message
+    assert (header["run"]["kind"], header["cursor"]) == ("live", 1)
+    assert "lost its connection" in header["error"]
+
+
+def test_the_page_is_drawn_before_torch_is_imported():
+    """In a process of its own: a first run that names what it has imported when the page stands."""
+    code = (
+        "import sys, threading\n"
+        "from miniinfer.ui import model_host\n"
+        "model_host.ModelHost._load = lambda self, key: None\n"
+        "from tests.ui.app_test import App\n"
+        "app = App([]).run()\n"
+        "assert app.components == {'transport', 'workspace'}\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.strip() == "False"
