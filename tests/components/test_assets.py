@@ -25,7 +25,7 @@ def test_there_are_components() -> None:
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_script_imports_exist_and_stay_inside(path: Path) -> None:
-    for target in re.findall(r'(?:from|import)\s*\(?"([^"]+)"', path.read_text("utf-8")):
+    for target in re.findall(r'(?:from|import)\s*\(?"([^"\s]+)"', path.read_text("utf-8")):
         assert target.startswith(("./", "../")), target
         found = (path.parent / target).resolve()
         assert found.is_file(), target

@@ -9,12 +9,15 @@ export function connectMenu(button, list) {
   setAttr(button, "aria-expanded", "false");
 
   const items = () => [...list.querySelectorAll("button")].filter((item) => !item.hidden);
+  // The browser gives the focus to what is marked; done later, a quick second key would still meet the button.
+  list.addEventListener("beforetoggle", () => {
+    const first = list.querySelector("[aria-checked='true']") ?? items()[0];
+    for (const item of items()) setAttr(item, "autofocus", item === first ? "" : null);
+  });
   list.addEventListener("toggle", (event) => {
     const open = event.newState === "open";
     setAttr(button, "aria-expanded", String(open));
-    if (!open) return;
-    place();
-    (list.querySelector("[aria-checked='true']") ?? items()[0])?.focus();
+    if (open) place();
   });
   list.addEventListener("keydown", (event) => {
     if (event.key === "Escape") {

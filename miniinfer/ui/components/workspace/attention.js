@@ -39,10 +39,18 @@ export function createAttention(bus) {
   );
   const layer = picker("layer", "attention-layer", (value) => bus.setHead(value, bus.head[1]));
   const head = picker("head", "attention-head", (value) => bus.setHead(bus.head[0], value));
-  const kvHead = h("span", {
-    class: "quiet",
-    title: "Query heads share key/value heads (grouped-query attention): this one reads the cache of",
-  });
+  const kvNumber = h("span", { class: "num" });
+  const kvHead = h(
+    "span",
+    {
+      class: "quiet kv-head",
+      title: "Query heads share key/value heads (grouped-query attention): the KV head whose cache this one reads.",
+    },
+    "KV",
+    h("span", { class: "roomy", text: " head" }),
+    " ",
+    kvNumber,
+  );
   const panel = createPanel({
     id: "attention",
     name: "Attention",
@@ -95,7 +103,7 @@ export function createAttention(bus) {
       const group = view.info.num_heads / view.info.num_kv_heads;
       layer.paint(view.info.num_layers, bus.head[0]);
       head.paint(view.info.num_heads, bus.head[1]);
-      setText(kvHead, `KV head ${Math.floor(bus.head[1] / group)}`);
+      setText(kvNumber, String(Math.floor(bus.head[1] / group)));
     }
     reads.paint(view);
   }

@@ -47,7 +47,7 @@ export function createBigHead(bus) {
   function measure(view) {
     const [from, to] = headWindow(view, bus.prefs.window);
     const size = capacity(Math.max(1, to - from));
-    const longest = Math.min(90, Math.max(40, canvas.width * 0.16));
+    const longest = Math.min(90, Math.max(50, canvas.width * 0.16));
     const roomy = Math.min(canvas.width - longest, canvas.height - longest) / size;
     const text = roomy >= MIN_LABEL / 6; // otherwise positions only
     const [x, y] = text ? [longest, Math.min(longest, 66)] : [38, 20];

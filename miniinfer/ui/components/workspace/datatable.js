@@ -11,7 +11,7 @@ const ROW = 22; // px, as in the style sheet
 /**
  * paint(table): {id, columns: [{name, unit, kind: "number" | "token" | "text", show(value) -> text, source}], count, row(i) -> values,
  * order: [column, "ascending" | "descending"] | null at first, focus: row looked at or null, position(i) -> position to light up}.
- * A token is [id, text, hex, flags].
+ * A token is [id, text, hex, flags]; words may stand in its place.
  */
 export function createDataTable(bus, label) {
   const headRow = h("tr");
@@ -94,8 +94,7 @@ export function createDataTable(bus, label) {
   function sorted(table) {
     if (!sort) return null;
     const [column, direction] = sort;
-    const { kind } = table.columns[column];
-    const keys = Array.from({ length: table.count }, (_, i) => keyOf(table.row(i)[column], kind));
+    const keys = Array.from({ length: table.count }, (_, i) => keyOf(table.row(i)[column]));
     const sign = direction === "ascending" ? 1 : -1;
     const order = [...keys.keys()];
     return order.sort((a, b) => compare(keys[a], keys[b], sign));
@@ -111,7 +110,7 @@ export function createDataTable(bus, label) {
   };
 }
 
-const keyOf = (value, kind) => (kind === "token" && value ? visible(value[1]) : Number.isNaN(value) ? null : value);
+const keyOf = (value) => (Array.isArray(value) ? visible(value[1]) : Number.isNaN(value) ? null : value);
 
 // What is not known comes last, whichever way round.
 function compare(a, b, sign) {
@@ -147,7 +146,8 @@ function head({ name, unit, kind, source }, onSort) {
 function line(columns, body) {
   const cells = columns.map(({ kind }) => {
     const chip = kind === "token" ? h("span", { class: "tok", dir: "auto" }) : null;
-    const td = h("td", { class: kind === "number" ? "right num" : null }, chip);
+    const words = chip ? h("span", { class: "quiet" }) : null;
+    const td = h("td", { class: kind === "number" ? "right num" : null }, chip, words);
     let shown;
     return {
       td,
@@ -155,8 +155,9 @@ function line(columns, body) {
         if (value === shown) return;
         shown = value;
         if (!chip) return setText(td, value === null || Number.isNaN(value) ? "–" : column.show(value));
-        show(chip, Boolean(value));
-        if (value) setToken(chip, value);
+        show(chip, Array.isArray(value));
+        if (Array.isArray(value)) setToken(chip, value);
+        setText(words, typeof value === "string" ? value : "");
       },
     };
   });

@@ -30,7 +30,7 @@ export function candidateTable(bus, view) {
       if (i === next.ids.length) {
         const { count, used, raw } = next.rest;
         const name = `${format.count(count)} others`;
-        return [null, [null, name, "", 0], ...odds(used, raw), "", "", ...span(ends[i], used), null];
+        return [null, name, ...odds(used, raw), "", "", ...span(ends[i], used), null];
       }
       const cut = next.cut[i];
       const taken = next.ids[i] !== next.token ? "" : next.forced ? "forced" : next.greedy ? "the best one" : "drawn";
