@@ -31,6 +31,10 @@ class Timeline:
         self._count += 1
         return f"r{self._count}"
 
+    def count_on_from(self, earlier: Timeline) -> None:
+        """Give no id that `earlier` gave: a browser that still knows its runs must not take ours for them."""
+        self._count = max(self._count, earlier._count)
+
     def add(self, run: Run, cursor: int = 0) -> None:
         """Add a run and make it current."""
         self._runs[run.info.run_id] = run

@@ -61,9 +61,12 @@ def sync_address(session: Session) -> None:
 
 def read_address(session: Session) -> None:
     """On a session's first run: a plain word if the address points at a run of an earlier session."""
-    if st.session_state.get("session_id") == session.session_id:
+    before: Session | None = st.session_state.get("session")
+    if before is session:
         return
-    st.session_state["session_id"] = session.session_id
+    st.session_state["session"] = session
+    if before is not None:  # a dropped connection has come back
+        session.timeline.count_on_from(before.timeline)
     if "run" in st.query_params:
         session.error = (
             "The page was loaded anew or lost its connection, which starts a new session: the runs of the earlier one "

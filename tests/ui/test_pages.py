@@ -83,6 +83,7 @@ def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
     header, _ = app.message
     assert (header["run"]["kind"], header["cursor"]) == ("live", 1)
     assert "lost its connection" in header["error"]
+    assert header["run"]["id"] == "r2", "the browser still knows an r1, which was another run"
 
 
 def test_the_page_is_drawn_before_torch_is_imported():
