@@ -40,9 +40,9 @@ export function headsTable(bus, view) {
       col.index("layer"),
       col.index("head"),
       col.index("KV head"),
-      col.index("reads most: position"),
-      col.token("reads most: token"),
-      col.attention("its attention", attention),
+      col.index("reads most at"),
+      col.token("reads most"),
+      col.attention("attention", attention),
       col.attention("on the first token", attention),
       col.attention("on itself", attention),
     ],
@@ -83,7 +83,10 @@ export function patternTable(bus, view) {
       col.attention("attention", history.source.attention),
     ],
     count: (n * (n + 1)) / 2,
-    order: [0, "descending"],
+    at(place) {
+      const [line, k] = cell((n * (n + 1)) / 2 - 1 - place); // the newest query first, its keys from left to right
+      return (line * (line + 1)) / 2 + line - k;
+    },
     focus: null,
     position: (i) => from + cell(i)[1],
     row(i) {

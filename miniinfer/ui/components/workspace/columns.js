@@ -24,7 +24,7 @@ export const percent = (name, source) => number(name, "%", fixed(2), source);
 /** As percent, with the digits that 8 bits on a square-root scale give. */
 export const attention = (name, source) => number(name, "%", fixed(1), source);
 export const token = (name) => ({ name, unit: null, kind: "token", show: String, source: null });
-export const text = (name) => ({ name, unit: null, kind: "text", show: String, source: null });
+export const text = (name, width = 80) => ({ name, unit: null, kind: "text", show: String, source: null, width });
 
 /** Seven digits: what a float32 holds. */
 export const float32 = (x) => (Number.isFinite(x) ? Number(x.toPrecision(7)) : null);

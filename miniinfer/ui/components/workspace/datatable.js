@@ -9,31 +9,32 @@ const MOST = 500;
 const ROW = 22; // px, as in the style sheet
 
 /**
- * paint(table): {id, columns: [{name, unit, kind: "number" | "token" | "text", show(value) -> text, source}], count, row(i) -> values,
- * order: [column, "ascending" | "descending"] | null at first, focus: row looked at or null, position(i) -> position to light up}.
- * A token is [id, text, hex, flags]; words may stand in its place.
+ * paint(table): {id, columns: [{name, unit, kind: "number" | "token" | "text", show(value) -> text, source, width}], count,
+ * row(i) -> values, at(place) -> i where the table's own order is not that of its rows, order: [column, "ascending" | "descending"] at
+ * first, focus: row looked at or null, position(i) -> position to light up}. A token is [id, text, hex, flags]; words may stand in its
+ * place. A row keeps its number i from step to step.
  */
 export function createDataTable(bus, label) {
+  const columns = h("colgroup");
   const headRow = h("tr");
   const body = h("tbody");
   const note = h("span", { class: "small quiet", "data-testid": "table-note" });
   const root = h(
     "div",
     { class: "table-scroll", tabindex: "0", role: "region", "aria-label": label, "data-testid": "table" },
-    h("table", {}, h("thead", {}, headRow), body),
+    h("table", {}, columns, h("thead", {}, headRow), body),
   );
-  const rows = []; // of the body, with .cells and .index
+  let rows = new Map(); // row of the table -> line drawn
   let heads = [];
   let shape = "";
   let sort = null;
   let now = null;
-  let height = 0;
-  const observer = new ResizeObserver(([entry]) => (height = entry.contentRect.height));
-  observer.observe(root);
+  let wanted = null; // line that should be in sight
+  let followed = "";
 
   body.addEventListener("pointermove", (event) => {
-    const row = rows[event.target.closest?.("tr")?.sectionRowIndex];
-    const pos = row && now?.position ? now.position(row.index) : null;
+    const line = event.target.closest?.("tr");
+    const pos = line && now?.position ? now.position(line.index) : null;
     if (pos === null || pos === undefined) return bus.setHover(null);
     bus.setHover({ src: "table", key: `table:${pos}`, pos, x: event.clientX, y: event.clientY });
   });
@@ -45,11 +46,11 @@ export function createDataTable(bus, label) {
     shape = key;
     sort = table.order ?? null;
     heads = table.columns.map((column, i) => head(column, () => turn(i, column)));
+    columns.replaceChildren(...table.columns.map((column) => h("col", { style: { width: `${widthOf(column)}px` } })));
     headRow.replaceChildren(...heads.map((th) => th.root));
-    for (const row of rows) row.root.remove();
-    rows.length = 0;
-    root.scrollTop = root.scrollLeft = 0;
-    root.dataset.focus = "";
+    body.replaceChildren();
+    rows = new Map();
+    followed = "";
   }
 
   // First the useful way round, then the other, then the table's own order.
@@ -69,26 +70,40 @@ export function createDataTable(bus, label) {
     const at = table.focus === null ? -1 : order ? order.indexOf(table.focus) : table.focus;
     const from = at < MOST ? 0 : Math.min(table.count - MOST, at - MOST / 2);
     const to = Math.min(table.count, from + MOST);
-    while (rows.length < to - from) rows.push(line(table.columns, body));
-    rows.forEach((row, i) => {
-      show(row.root, from + i < to);
-      if (from + i >= to) return;
-      row.index = order ? order[from + i] : from + i;
-      row.root.classList.toggle("now", row.index === table.focus);
-      table.row(row.index).forEach((value, c) => row.cells[c].set(value, table.columns[c]));
-    });
+    lines(
+      Array.from({ length: to - from }, (_, i) => (order ? order[from + i] : own(table)(from + i))),
+      table,
+    );
     heads.forEach((th, i) => th.paint(table.columns[i], sort?.[0] === i ? sort[1] : null));
     setText(note, sentence(table.count, from, to));
-    follow(at - from, table);
+    wanted = at < 0 ? null : { line: at - from, key: `${table.focus} ${sort}` };
   }
 
-  // The row looked at stays in sight; where the reader scrolled to is left alone until it is another one.
-  function follow(row, table) {
-    const key = `${table.focus} ${sort}`;
-    if (row < 0 || !height || root.dataset.focus === key) return;
-    root.dataset.focus = key;
-    const [top, seen] = [row * ROW, root.scrollTop];
-    if (top < seen || top + 2.2 * ROW > seen + height) root.scrollTop = ROW * Math.max(0, Math.round((top - height / 2) / ROW));
+  // A line stays with its row: what did not change is not touched, and a new row moves the others without writing them anew.
+  function lines(shown, table) {
+    const keep = new Set(shown);
+    const free = [...rows].filter(([i]) => !keep.has(i));
+    for (const [i] of free) rows.delete(i);
+    let place = body.firstChild;
+    for (const i of shown) {
+      const line = rows.get(i) ?? free.pop()?.[1] ?? makeLine(table.columns);
+      rows.set(i, line);
+      line.root.index = i;
+      line.root.classList.toggle("now", i === table.focus);
+      table.row(i).forEach((value, c) => line.cells[c](value));
+      if (line.root === place) place = place.nextSibling;
+      else body.insertBefore(line.root, place);
+    }
+    for (const [, line] of free) line.root.remove();
+  }
+
+  // The row looked at stays in sight; where the reader scrolled to is left alone until it is another one. Runs after the frame.
+  function settle() {
+    if (!wanted || wanted.key === followed || !root.clientHeight) return;
+    followed = wanted.key;
+    const [top, seen, height] = [wanted.line * ROW, root.scrollTop, root.clientHeight];
+    if (top >= seen && top + 2.2 * ROW <= seen + height) return;
+    root.scrollTop = ROW * Math.max(0, Math.round((top - height / 2) / ROW));
   }
 
   function sorted(table) {
@@ -104,11 +119,13 @@ export function createDataTable(bus, label) {
     root,
     note,
     paint,
+    settle,
     /** Row numbers in the order shown, all of them. */
-    order: (table) => (setColumns(table), sorted(table) ?? Array.from({ length: table.count }, (_, i) => i)),
-    stop: () => observer.disconnect(),
+    order: (table) => (setColumns(table), sorted(table) ?? Array.from({ length: table.count }, (_, i) => own(table)(i))),
   };
 }
+
+const own = (table) => table.at ?? ((place) => place);
 
 const keyOf = (value) => (Array.isArray(value) ? visible(value[1]) : Number.isNaN(value) ? null : value);
 
@@ -143,24 +160,36 @@ function head({ name, unit, kind, source }, onSort) {
   };
 }
 
-function line(columns, body) {
-  const cells = columns.map(({ kind }) => {
-    const chip = kind === "token" ? h("span", { class: "tok", dir: "auto" }) : null;
-    const words = chip ? h("span", { class: "quiet" }) : null;
-    const td = h("td", { class: kind === "number" ? "right num" : null }, chip, words);
-    let shown;
-    return {
-      td,
-      set(value, column) {
-        if (value === shown) return;
-        shown = value;
-        if (!chip) return setText(td, value === null || Number.isNaN(value) ? "–" : column.show(value));
-        show(chip, Array.isArray(value));
-        if (Array.isArray(value)) setToken(chip, value);
-        setText(words, typeof value === "string" ? value : "");
-      },
+const LEAST = { number: 50, token: 104, text: 80 };
+
+// Columns have a set width: with one that follows the cells, every step would measure every cell.
+const widthOf = ({ name, unit, kind, source, width }) =>
+  Math.max(width ?? LEAST[kind], 6 * (name.length + (unit ? unit.length + 2 : 0)) + 27 + (source ? 14 : 0));
+
+function makeLine(columns) {
+  const made = columns.map(cell);
+  return { root: h("tr", {}, made.map(({ td }) => td)), cells: made.map(({ set }) => set) };
+}
+
+function cell({ kind, show: write }) {
+  const td = h("td", { class: kind === "number" ? "right num" : null });
+  let shown;
+  if (kind !== "token") {
+    const set = (value) => {
+      if (value === shown) return;
+      shown = value;
+      td.textContent = value === null || Number.isNaN(value) ? "–" : write(value);
     };
-  });
-  const root = body.appendChild(h("tr", {}, cells.map((cell) => cell.td)));
-  return { root, cells, index: 0 };
+    return { td, set };
+  }
+  const chip = td.appendChild(h("span", { class: "tok", dir: "auto" }));
+  const words = td.appendChild(h("span", { class: "quiet" }));
+  const set = (value) => {
+    if (value === shown) return;
+    shown = value;
+    show(chip, Array.isArray(value));
+    if (Array.isArray(value)) setToken(chip, value);
+    setText(words, typeof value === "string" ? value : "");
+  };
+  return { td, set };
 }

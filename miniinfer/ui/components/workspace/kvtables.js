@@ -1,5 +1,6 @@
 // The KV cache as tables: how long each cached vector is, and how many bytes it all takes.
 
+import * as format from "../shared/format.js";
 import * as col from "./columns.js";
 
 export function lengthsTable(bus, view) {
@@ -21,7 +22,7 @@ export function lengthsTable(bus, view) {
       col.length("length of V", kv),
     ],
     count: held * info.num_layers,
-    order: [0, "descending"],
+    at: (i) => (held - 1 - place(i)) * info.num_layers + (i % info.num_layers), // the newest position first
     focus: null,
     position: place,
     row(i) {
@@ -47,7 +48,7 @@ export function bytesTable(bus, { history, info, meta, ctx }) {
   const ratio = info.num_heads / info.num_kv_heads;
   const rows = [
     ["per token", per, factors],
-    ["used", meta.kv_used, `${ctx} positions × ${per} B`],
+    ["used", meta.kv_used, `${format.plural(ctx, "position")} × ${format.bytesExact(per)}`],
     ["allocated", meta.kv_alloc, `blocks of ${info.block_size} positions held by this sequence`],
     ["reserved", meta.kv_reserved, "storage of the whole pool"],
     ["without GQA", meta.kv_used * ratio, `used × ${info.num_heads} query heads / ${info.num_kv_heads} KV heads`],
@@ -55,7 +56,7 @@ export function bytesTable(bus, { history, info, meta, ctx }) {
   return {
     id: "bytes",
     name: "bytes",
-    columns: [col.text("what"), col.bytes("size", history.source.kv), col.text("how it comes about")],
+    columns: [col.text("what", 110), col.bytes("size", history.source.kv), col.text("how it comes about", 300)],
     count: rows.length,
     focus: null,
     row: (i) => rows[i],

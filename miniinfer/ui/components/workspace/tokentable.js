@@ -1,6 +1,6 @@
 // The token strip as a table.
 
-import { kindOf } from "../shared/tokens.js";
+import { hexBytes, kindOf } from "../shared/tokens.js";
 import * as col from "./columns.js";
 import { ahead, probabilityOf } from "./look.js";
 
@@ -13,12 +13,12 @@ export function tokenTable(bus, view) {
       col.index("position"),
       col.token("token"),
       col.index("id"),
-      col.text("bytes"),
-      col.text("kind"),
-      col.text("part"),
-      col.text("at this step"),
-      col.percent("probability the model gave it", history.source.next),
+      col.percent("model's probability", history.source.next),
+      col.text("at this step", 160),
+      col.text("part", 100),
       col.index("chosen in step"),
+      col.text("bytes", 150),
+      col.text("kind", 150),
     ],
     count,
     focus: view.selected ?? view.chosen ?? (view.ctx ? view.ctx - 1 : null),
@@ -30,12 +30,12 @@ export function tokenTable(bus, view) {
         i,
         token,
         token[0],
-        token[2].toUpperCase().replace(/(..)(?=.)/g, "$1 "),
-        kindOf(token) ?? "",
-        i < info.prompt_len ? "prompt" : history.meta[step - 1]?.forced ? "output, forced" : "output",
-        state(view, i),
         i < view.shown ? col.hundredfold(probabilityOf(history, i)) : null,
+        state(view, i),
+        i < info.prompt_len ? "prompt" : history.meta[step - 1]?.forced ? "output, forced" : "output",
         step,
+        hexBytes(token[2]),
+        kindOf(token) ?? "",
       ];
     },
   };

@@ -123,5 +123,9 @@ export function createTwin(bus, panel, tables, picture) {
     if (data) table.paint(data);
   }
 
-  return { paint, stop: () => (bus.tables.delete(id), stopMenu(), table.stop()) };
+  return {
+    paint,
+    settle: () => root.hidden || table.settle(),
+    stop: () => (bus.tables.delete(id), stopMenu()),
+  };
 }

@@ -62,7 +62,7 @@ export function createWorkspace(bus, parent) {
   const settle = () => {
     settling = 0;
     const view = look(bus);
-    for (const panel of all) panel.settle?.(view);
+    for (const part of [...all, ...twins]) part.settle?.(view);
   };
   const stops = [
     bus.on(draw, true),
