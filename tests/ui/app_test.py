@@ -16,7 +16,7 @@ from streamlit.runtime.caching import cache_resource_api
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.testing.v1 import AppTest, app_test, local_script_runner
-from streamlit.testing.v1.element_tree import Block, ElementTree, parse_tree_from_messages
+from streamlit.testing.v1.element_tree import Block, Button, ElementTree, parse_tree_from_messages
 
 from miniinfer.figures.payload import unpack
 from miniinfer.ui.session import Session
@@ -24,6 +24,11 @@ from tests.ui.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MARKUP = ("markdown", "caption", "title", "header", "subheader", "html", "latex")
+
+_KINDS = {
+    "prompt": "text_area", "kind": "button_group", "prefill": "button_group", "temperature": "slider",
+    "example": "selectbox", "model_source": "text_input", "model_device": "selectbox", "model_dtype": "selectbox",
+}  # fmt: skip
 
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -83,6 +88,23 @@ class App:
     def tick(self) -> App:
         """The frame's fragment runs by itself, as it does twice a second while the model loads."""
         return self._run(fragment_id_queue=[self._fragments["transport"]], is_auto_rerun=True)
+
+    # Widgets
+
+    def fill(self, **values: Any) -> None:
+        """Put values into the side panel's widgets, by their keys."""
+        for key, value in values.items():
+            kind = getattr(self.test, _KINDS.get(key, "number_input"))
+            kind(key=key).set_value(value)
+
+    def button(self, label: str) -> Button:
+        """A button of the side panel."""
+        return next(button for button in self.test.sidebar.button if button.label == label)
+
+    def press(self, label: str) -> App:
+        """Click it, which is a full run."""
+        self.button(label).click()
+        return self._run()
 
     # What is seen
 

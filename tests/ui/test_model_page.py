@@ -5,7 +5,6 @@ import pytest
 from miniinfer.errors import FetchError
 from miniinfer.models.loader import load_model
 from miniinfer.ui.model_host import ModelKey
-from tests.ui.test_side_panel import button, fill, press
 from tests.ui.waiting import wait_until
 
 MISSING = "/nowhere/<b>![x](http:--x)</b>.gguf"
@@ -50,14 +49,14 @@ def test_a_model_that_is_not_there_is_a_sentence_and_the_runs_go_on(open_app, tr
     app = open_app(truth).run()
     wait_until(lambda: truth.status(ModelKey()).state == "ready")
     app.run()
-    fill(app, model_source=MISSING)
-    press(app, "Load")
+    app.fill(model_source=MISSING)
+    app.press("Load")
     wait_until(lambda: truth.status(ModelKey(MISSING)).state == "failed")
     app.tick()
     sentence = app.texts("model_status")[0]
     assert MISSING in sentence
     assert not any("nowhere" in text for text in app.marked_up), "a file's name is text, not markup"
-    assert button(app, "New run").disabled
+    assert app.button("New run").disabled
     app.ask(n=1, run="r1", want=2, cursor=2)
     assert app.message[0]["error"] is None
     assert app.message[0]["run"]["id"] == "r1"
@@ -65,10 +64,10 @@ def test_a_model_that_is_not_there_is_a_sentence_and_the_runs_go_on(open_app, tr
     for _ in range(3):
         app.run()
     assert truth.status(ModelKey(MISSING)).state == "failed", "nothing is tried again by itself"
-    fill(app, model_source="")
-    press(app, "Load")
+    app.fill(model_source="")
+    app.press("Load")
     app.run()
-    assert not button(app, "New run").disabled
+    assert not app.button("New run").disabled
     assert truth.num_loads == loads, "the runs still hold the model, so it is there at once"
     assert [r["id"] for r in app.message[0]["runs"]] == ["r1"]
 
@@ -90,7 +89,7 @@ def test_when_the_first_load_fails_the_example_still_moves_and_load_tries_again(
         app.open(page)
         assert app.transport["model"]["state"] == "failed", "nothing is tried again by itself"
     monkeypatch.setattr("miniinfer.models.loader.load_model", lambda *args, **options: model)
-    press(app, "Load")
+    app.press("Load")
     wait_until(lambda: gate.host.status(ModelKey()).state == "ready")
     app.run()
     assert (app.message[0]["run"]["kind"], app.message[0]["cursor"]) == ("live", 9)

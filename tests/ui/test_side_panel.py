@@ -8,38 +8,17 @@ from tests.ui.waiting import wait_until
 HOSTILE = "<script>alert(1)</script> ![x](http://127.0.0.1:9/x) $5 and $6 **x** :material/home:"
 
 
-def fill(app, **values):
-    """Put values into the widgets by their keys."""
-    kinds = {
-        "prompt": app.test.text_area, "kind": app.test.button_group, "prefill": app.test.button_group,
-        "temperature": app.test.slider, "example": app.test.selectbox, "model_source": app.test.text_input,
-        "model_device": app.test.selectbox, "model_dtype": app.test.selectbox,
-    }  # fmt: skip
-    for key, value in values.items():
-        kinds.get(key, app.test.number_input)(key=key).set_value(value)
-
-
-def press(app, label):
-    button = next(b for b in app.test.sidebar.button if b.label == label)
-    button.click()
-    return app.run()
-
-
-def button(app, label):
-    return next(b for b in app.test.sidebar.button if b.label == label)
-
-
 def error(app):
     return app.texts("panel_error")
 
 
 def test_new_run_takes_everything_that_was_typed(app):
-    fill(
-        app, prompt="Name three colours.", kind="chat", temperature=1.5, top_p=0.5, top_k=7, min_p=0.1, seed=99,
+    app.fill(
+        prompt="Name three colours.", kind="chat", temperature=1.5, top_p=0.5, top_k=7, min_p=0.1, seed=99,
         max_new_tokens=5, repetition_penalty=1.1, presence_penalty=0.5, frequency_penalty=-0.5,
         prefill="token by token",
     )  # fmt: skip
-    press(app, "New run")
+    app.press("New run")
     header, _ = app.message
     assert [r["id"] for r in header["runs"]] == ["r1", "r2"]
     facts = header["run"]
@@ -56,8 +35,8 @@ def test_new_run_takes_everything_that_was_typed(app):
 
 
 def test_pressing_twice_makes_two_runs_and_rerunning_makes_none(app):
-    press(app, "New run")
-    press(app, "New run")
+    app.press("New run")
+    app.press("New run")
     app.run()
     app.open("compare").open("workspace")
     assert [r["id"] for r in app.message[0]["runs"]] == ["r1", "r2", "r3"]
@@ -66,8 +45,8 @@ def test_pressing_twice_makes_two_runs_and_rerunning_makes_none(app):
 def test_branch_here_draws_the_step_again_with_the_new_settings(app):
     app.ask(n=1, run="r1", want=2, cursor=2)
     wait_until(lambda: bool(app.ask(n=2, run="r1", want=2, cursor=2)) and app.message[0]["last"] == 2)
-    fill(app, temperature=0.0)
-    press(app, "Branch here")
+    app.fill(temperature=0.0)
+    app.press("Branch here")
     header, _ = app.message
     run = app.session.timeline.current
     assert (header["run"]["parent"], header["run"]["fork_step"], header["cursor"]) == ("r1", 2, 2)
@@ -78,12 +57,12 @@ def test_branch_here_draws_the_step_again_with_the_new_settings(app):
 
 def test_buttons_say_what_is_possible(open_app, gate):
     app = open_app(gate.host).run()
-    assert button(app, "New run").disabled
-    assert button(app, "Branch here").disabled, "a recorded run cannot branch"
+    assert app.button("New run").disabled
+    assert app.button("Branch here").disabled, "a recorded run cannot branch"
     gate.open()
     app.run()
-    assert not button(app, "New run").disabled
-    assert not button(app, "Branch here").disabled
+    assert not app.button("New run").disabled
+    assert not app.button("Branch here").disabled
 
 
 @pytest.mark.parametrize(
@@ -98,8 +77,8 @@ def test_buttons_say_what_is_possible(open_app, gate):
     ids=lambda v: str(v)[:30],
 )  # fmt: skip
 def test_a_bad_value_is_a_sentence_shown_as_text_and_nothing_is_lost(app, values, sentence):
-    fill(app, **({"prompt": HOSTILE} | values))
-    press(app, "New run")
+    app.fill(**({"prompt": HOSTILE} | values))
+    app.press("New run")
     assert len(error(app)) == 1
     assert sentence in error(app)[0]
     header, _ = app.message
@@ -107,34 +86,34 @@ def test_a_bad_value_is_a_sentence_shown_as_text_and_nothing_is_lost(app, values
     assert (header["last"], header["cursor"]) == (1, 1)
     typed = ({"prompt": HOSTILE} | values)["prompt"]
     assert app.test.text_area(key="prompt").value == typed, "what was typed stays to be mended"
-    fill(app, prompt="Hi", top_p=0.9, repetition_penalty=1.0)
-    press(app, "New run")
+    app.fill(prompt="Hi", top_p=0.9, repetition_penalty=1.0)
+    app.press("New run")
     assert error(app) == []
     assert app.message[0]["run"]["id"] == "r2"
 
 
 def test_a_branch_that_cannot_be_is_a_sentence(app):
-    fill(app, prompt="one two three", prefill="token by token")
-    press(app, "New run")
-    press(app, "Branch here")
+    app.fill(prompt="one two three", prefill="token by token")
+    app.press("New run")
+    app.press("Branch here")
     assert "Step once first" in error(app)[0]
     app.ask(n=1, run="r2", want=1, cursor=1)
-    press(app, "Branch here")
+    app.press("Branch here")
     assert "still being prefilled" in error(app)[0]
     assert app.message[0]["run"]["id"] == "r2"
 
 
 def test_a_run_that_was_stepped_can_branch_although_a_step_does_not_draw_the_panel(app):
-    press(app, "New run")
+    app.press("New run")
     app.ask(n=1, run="r2", want=1, cursor=1)
-    press(app, "Branch here")
+    app.press("Branch here")
     assert error(app) == []
     assert (app.message[0]["run"]["parent"], app.message[0]["run"]["fork_step"]) == ("r2", 1)
 
 
 def test_hostile_text_meets_no_markup_renderer(app):
-    fill(app, prompt=HOSTILE)
-    press(app, "New run")
+    app.fill(prompt=HOSTILE)
+    app.press("New run")
     assert "".join(t[1] for t in app.message[0]["tokens"]) == HOSTILE
     for page in ("compare", "model", "workspace"):
         app.open(page)
@@ -144,38 +123,38 @@ def test_hostile_text_meets_no_markup_renderer(app):
 
 def test_a_trailing_space_is_kept_and_mentioned(app):
     """TOK-05."""
-    fill(app, prompt="The quick brown fox ")
-    press(app, "New run")
+    app.fill(prompt="The quick brown fox ")
+    app.press("New run")
     assert [t[0] for t in app.message[0]["tokens"]] == [504, 2365, 6354, 16438, 216]
     assert any("ends in a space" in caption.value for caption in app.test.sidebar.caption)
-    fill(app, prompt="The quick brown fox")
-    press(app, "New run")
+    app.fill(prompt="The quick brown fox")
+    app.press("New run")
     assert not any("ends in a space" in caption.value for caption in app.test.sidebar.caption)
 
 
 def test_line_ends_of_the_prompt_are_tokens_to_see(app):
     """TOK-07. A browser's text field gives LF whatever was pasted; what reaches the session is kept as it is."""
-    fill(app, prompt="a\nb")
-    press(app, "New run")
+    app.fill(prompt="a\nb")
+    app.press("New run")
     assert [t[0] for t in app.message[0]["tokens"]] == [81, 198, 82]
-    fill(app, prompt="a\r\nb")
-    press(app, "New run")
+    app.fill(prompt="a\r\nb")
+    app.press("New run")
     assert [(t[0], t[2]) for t in app.message[0]["tokens"]] == [(81, "61"), (201, "0d"), (198, "0a"), (82, "62")]
 
 
 @pytest.mark.parametrize("index", range(len(EXAMPLES)))
 def test_choosing_an_example_fills_in_its_prompt_and_kind(app, index):
-    fill(app, example=index)
+    app.fill(example=index)
     app.run()
     assert app.test.text_area(key="prompt").value == EXAMPLES[index].prompt
     assert app.test.button_group(key="kind").value == EXAMPLES[index].kind
-    press(app, "New run")
+    app.press("New run")
     assert app.message[0]["run"]["chat"] is (EXAMPLES[index].kind == "chat")
 
 
 def test_settings_survive_a_change_of_page(app):
-    fill(app, prompt="kept", temperature=0.3)
-    press(app, "New run")
+    app.fill(prompt="kept", temperature=0.3)
+    app.press("New run")
     app.open("model").open("compare").open("workspace")
     assert app.test.text_area(key="prompt").value == "kept"
     assert app.test.slider(key="temperature").value == 0.3

@@ -159,9 +159,8 @@ def test_a_hostile_ask_is_answered_and_changes_nothing(app, value, full):
 
 def test_every_number_of_the_kv_part_is_that_of_the_engines_storage(app):
     """KV-13. The prompt of 14 tokens takes one block; the third step opens a second one."""
-    app.test.text_area(key="prompt").set_value("one two three four five six seven eight nine ten eleven twelve 1 2")
-    app.test.button[0].click()
-    app.run()
+    app.fill(prompt="one two three four five six seven eight nine ten eleven twelve 1 2")
+    app.press("New run")
     run, cache = app.session.timeline.current, app.session._engine.kv_cache
     header, blobs = app.message
     assert (header["last"], "kv" in blobs) == (0, False), "nothing is in the cache before the first step"
@@ -229,6 +228,17 @@ def test_raw_and_used_probabilities_are_those_of_the_draw(app):
         assert meta.logprob == pytest.approx(np.log(used[meta.token_id]), abs=1e-4)
 
 
+def test_equal_tokens_are_positions_of_their_own(app):
+    """UI-01: everything is sent by position, never by text."""
+    app.fill(prompt="the the the")
+    app.press("New run")
+    header, blobs = step(app, 1, details=[1], head=[0, 0, 0])
+    assert [t[0] for t in header["tokens"][:3]] == [1195, 260, 260]
+    assert blobs["rows:1"].shape == (30, 9, 3)
+    assert len(blobs["head"]) == 1 + 2 + 3
+    assert blobs["kv"].shape == (3, 30, 2)
+
+
 def test_a_full_run_of_the_page_sends_everything_again(app):
     step(app, 3, have={"meta": 2, "tok": 7, "kv": 6})
     app.open("compare").open("workspace")
@@ -238,9 +248,8 @@ def test_a_full_run_of_the_page_sends_everything_again(app):
 
 
 def test_a_long_prompts_first_message_stays_below_a_megabyte(app):
-    app.test.text_area(key="prompt").set_value(" ".join(["word"] * 500))
-    app.test.button[0].click()
-    app.run()
+    app.fill(prompt=" ".join(["word"] * 500))
+    app.press("New run")
     start = time.monotonic()
     step(app, 1, details=[1], head=[0, 0, 0])
     header, blobs = app.message
