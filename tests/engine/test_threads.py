@@ -1,0 +1,42 @@
+"""Thread settings: set before torch, never over what the user wants, and within what a container allows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from miniinfer.engine import threads
+
+
+def test_what_the_user_has_set_stays() -> None:
+    for mine in ({"OMP_WAIT_POLICY": "ACTIVE", "OMP_NUM_THREADS": "7"}, {"GOMP_SPINCOUNT": "3", "OMP_NUM_THREADS": "7"}):
+        environ = dict(mine)
+        threads.configure(environ)
+        assert environ == mine
+
+
+def test_it_comes_before_torch_and_reaches_openmp() -> None:
+    code = (
+        "import sys; from miniinfer.engine import threads; threads.configure(); assert 'torch' not in sys.modules\n"
+        "import torch; torch.ones(9)"
+    )
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    shown = {**clean, "OMP_DISPLAY_ENV": "verbose"}  # OpenMP says on stderr what it has read
+    found = subprocess.run([sys.executable, "-c", code], env=shown, capture_output=True, text=True, check=True)
+    if "GOMP_SPINCOUNT" in found.stderr:  # not on systems where torch brings another OpenMP
+        assert "GOMP_SPINCOUNT = '10000'" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("max 100000", None), ("150000 100000", 1), ("50000 100000", 1), ("99900000 100000", None)]
+)
+def test_a_container_may_allow_fewer_cores(text: str, cores: int | None, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    quota = tmp_path / "cpu.max"
+    quota.write_text(text + "\n")
+    assert threads.allowed_cores(quota) == cores
+    assert threads.allowed_cores(tmp_path / "nothing here") is None
