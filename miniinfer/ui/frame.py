@@ -36,6 +36,9 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
                 for other in pages:
                     st.page_link(other)
             mount_transport(session.transport(has_driver), _on_ask(session))
+        if session.error and not has_driver:  # the workspace shows it among its own notices
+            with st.container(key="frame_error"):
+                st.text(session.error)
 
     frame()
 

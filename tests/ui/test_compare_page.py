@@ -117,3 +117,10 @@ def test_stepping_on_this_page_draws_it_anew(app):
 )  # fmt: skip
 def test_blanks_that_would_be_stripped_are_shown(text, shown):
     assert show_blanks(text) == shown
+
+
+def test_what_went_wrong_is_said_on_this_page_too(app):
+    app.open("compare")
+    app.session.error = "Something <b>odd</b> happened."
+    app.run()
+    assert app.texts("frame_error") == ["Something <b>odd</b> happened."]
