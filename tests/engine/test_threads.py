@@ -13,7 +13,8 @@ from miniinfer.engine import threads
 
 
 def test_what_the_user_has_set_stays() -> None:
-    for mine in ({"OMP_WAIT_POLICY": "ACTIVE", "OMP_NUM_THREADS": "7"}, {"GOMP_SPINCOUNT": "3", "OMP_NUM_THREADS": "7"}):
+    for waiting in ({"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "3"}):
+        mine = {**waiting, "OMP_NUM_THREADS": "7"}
         environ = dict(mine)
         threads.configure(environ)
         assert environ == mine
