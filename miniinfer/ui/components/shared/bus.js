@@ -99,6 +99,7 @@ class Bus {
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
+    this.#settleTarget();
     this.changed("data");
     this.asks.request();
   }
@@ -117,6 +118,7 @@ class Bus {
       if (this.asks.answered(frame.ask ?? this.asks.n)) this.#adopt(frame.cursor);
       else if (this.moves === 0) this.#adopt(frame.cursor);
     }
+    this.#settleTarget();
     this.changed("data");
     this.asks.request();
   }
@@ -143,6 +145,16 @@ class Bus {
     const { model, error } = this.store;
     this.say(error ?? (model && model.state !== "ready" ? model.text : "The engine made no further step."));
     this.changed("target");
+  }
+
+  // A step asked for may exist although its answer went to another page; or the run has ended, which was not known then.
+  #settleTarget() {
+    if (this.target === null || !this.channel) return;
+    if (this.target <= this.known) return this.goto(this.target);
+    if (!this.blocked) return;
+    this.target = null;
+    this.changed("target");
+    if (this.asks.waiting) this.asks.dropped();
   }
 
   // Take the server's cursor: the answer to the last thing that was asked.
