@@ -46,7 +46,7 @@ def refusal(path: Path, content: bytes) -> str:
     try:
         with pytest.raises(ModelFileError) as caught:
             read_header(path)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 30  # a hang, not a speed
         assert tracemalloc.get_traced_memory()[1] < 20 << 20
     finally:
         tracemalloc.stop()

@@ -1,7 +1,6 @@
 """What the workspace is sent says what the session's run says, and asks come back through the page as they should."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -250,10 +249,8 @@ def test_a_full_run_of_the_page_sends_everything_again(app):
 def test_a_long_prompts_first_message_stays_below_a_megabyte(app):
     app.fill(prompt=" ".join(["word"] * 500))
     app.press("New run")
-    start = time.monotonic()
     step(app, 1, details=[1], head=[0, 0, 0])
     header, blobs = app.message
     assert header["meta"][0]["n"] == 500
     assert blobs["maps:1"].shape == (30, 9, 24, 24)
     assert app.message_bytes < 2**20
-    assert time.monotonic() - start < 60
