@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from miniinfer.ui.ask import Ask
-from miniinfer.ui.mount import mount_transport
+from miniinfer.ui.mount import ask_of, mount_transport
 from miniinfer.ui.session import Session
 
 STYLE = Path(__file__).with_name("style.css")
@@ -45,7 +45,7 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
 
 def _on_ask(session: Session) -> Any:
     def on_ask() -> None:
-        asked = st.session_state["transport"].get("ask")
+        asked = ask_of("transport")
         if asked is not None:
             session.handle(Ask.parse(asked))
             st.session_state["transport_asked"] = True

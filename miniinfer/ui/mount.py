@@ -16,10 +16,19 @@ _transport = st.components.v2.component(
 
 
 def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
-    """message: as docs/workspace-message.md describes it. on_ask: read st.session_state["workspace"]["ask"] in it."""
+    """message: as docs/workspace-message.md describes it. on_ask: `ask_of("workspace")` is what was asked."""
     _workspace(key="workspace", data=message, on_ask_change=on_ask)
 
 
 def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
-    """data: plain JSON of figures/transport.py. on_ask: read st.session_state["transport"]["ask"] in it."""
+    """data: plain JSON of figures/transport.py. on_ask: `ask_of("transport")` is what was asked."""
     _transport(key="transport", data=data, on_ask_change=on_ask)
+
+
+def ask_of(component: str) -> Any:
+    """What the component asked for, in its callback.
+
+    None if the page changed in the meantime: Streamlit still runs the callback, although the component's state has gone.
+    The browser asks again on the next page.
+    """
+    return (st.session_state.get(component) or {}).get("ask")

@@ -7,7 +7,7 @@ import streamlit as st
 from miniinfer.figures.workspace import HeadAsk, Selection
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.frame import sync_address
-from miniinfer.ui.mount import mount_workspace
+from miniinfer.ui.mount import ask_of, mount_workspace
 from miniinfer.ui.session import Session
 
 
@@ -26,7 +26,7 @@ def draw_workspace(session: Session) -> None:
 
 
 def _on_ask(session: Session) -> None:
-    value = st.session_state["workspace"].get("ask")
+    value = ask_of("workspace")
     if value is None:
         return
     ask = Ask.parse(value)

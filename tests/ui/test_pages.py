@@ -101,3 +101,12 @@ def test_the_page_is_drawn_before_torch_is_imported():
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == "False"
+
+
+def test_an_ask_without_its_component_is_no_error(monkeypatch):
+    state: dict[str, object] = {"transport": None}
+    monkeypatch.setattr(mount.st, "session_state", state)
+    assert mount.ask_of("workspace") is None
+    assert mount.ask_of("transport") is None
+    state["transport"] = {"ask": {"n": 1}}
+    assert mount.ask_of("transport") == {"n": 1}
