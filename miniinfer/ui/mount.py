@@ -28,7 +28,7 @@ def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def ask_of(component: str) -> Any:
     """What the component asked for, in its callback.
 
-    None if the page changed in the meantime: Streamlit still runs the callback, although the component's state has gone.
+    None if the page changed in the meantime: Streamlit runs the callback, although the component's state has gone.
     The browser asks again on the next page.
     """
     return (st.session_state.get(component) or {}).get("ask")

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from miniinfer.ui import mount
 from tests.ui.app_test import ROOT, close_tab
 
 PAGES = ("workspace", "compare", "model")
