@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from miniinfer.ui import mount
 from tests.ui.app_test import ROOT, close_tab
 
 PAGES = ("workspace", "compare", "model")
@@ -104,7 +103,9 @@ def test_the_page_is_drawn_before_torch_is_imported():
     assert done.stdout.strip() == "False"
 
 
-def test_an_ask_without_its_component_is_no_error(monkeypatch):
+def test_an_ask_without_its_component_is_no_error(app, monkeypatch):
+    from miniinfer.ui import mount  # it registers the components, which needs the app's process
+
     state: dict[str, object] = {"transport": None}
     monkeypatch.setattr(mount.st, "session_state", state)
     assert mount.ask_of("workspace") is None
