@@ -107,13 +107,15 @@ class LiveRun:
             raise BadInputError(f"Token ids of this model run from 0 to {self.info.model.vocab_size - 1}.")
         params = edit.params if isinstance(edit, ChangeParams) else self.info.params
         chosen_with = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
-        # The step's own logits and coin choose again: the model does not run, and later coins stay comparable.
+        # The step's own logits and the coin of its place choose again: the model does not run, and with the same seed
+        # this coin and all later ones are the trunk's.
         prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: part.context_len]
-        trace = sampler_trace(self.logits_at(part.context_len - 1), chosen_with, ids[:prompt], ids[prompt:], part.coin)
+        trace = sampler_trace(self.logits_at(part.context_len - 1), chosen_with, ids[:prompt], ids[prompt:])
         token_id = edit.token_id if isinstance(edit, ForceToken) else trace.token_id
         seq = self.engine.fork(self.seq, part.context_len, force=token_id, params=params, seq_id=run_id)
         changed = dataclasses.replace(
-            part, token_id=token_id, forced=isinstance(edit, ForceToken), logprob=float(trace.probs[token_id].log())
+            part, token_id=token_id, forced=isinstance(edit, ForceToken), coin=trace.coin,
+            logprob=float(trace.probs[token_id].log()),
         )
         records = [*self.records[: edit.step - 1], dataclasses.replace(record, sequences=(changed,))]
         info = dataclasses.replace(
@@ -122,6 +124,10 @@ class LiveRun:
         self._budget.share(records)
         step_params = [*self._step_params[: edit.step - 1], chosen_with]
         return LiveRun(self.engine, seq, info, self.describe, self._budget, records, step_params)
+
+    def params_of(self, step: int) -> SamplingParams:
+        """The settings with which this step chose its token; a branch may have changed them later."""
+        return self._step_params[step - 1]
 
     def release(self) -> None:
         """Give back the blocks and the records."""
