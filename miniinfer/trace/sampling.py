@@ -144,15 +144,18 @@ def _same(name: str, before: StageView) -> StageView:
 
 
 def _view(name: str, logits: torch.Tensor, probs: torch.Tensor, before: StageView | None) -> StageView:
-    import torch
-
+    values: FloatArray = logits.numpy()
     after: FloatArray = probs.numpy()
-    kept = int(torch.count_nonzero(probs)) if name == FINAL else int(torch.count_nonzero(logits != float("-inf")))
-    entropy = float(torch.special.entr(probs).sum(dtype=torch.float64))
+    kept = int(np.count_nonzero(after if name == FINAL else values != -np.inf))
     if before is None:
-        return StageView(name, logits.numpy(), after, kept, 0, 0.0, 0.0, entropy, off=False)
-    earlier = torch.from_numpy(before.probs)
+        return StageView(name, values, after, kept, 0, 0.0, 0.0, _entropy(after), off=False)
     cut = before.num_kept - kept
-    gone = earlier[probs == 0].sum(dtype=torch.float64) if cut else 0.0
-    moved = float((probs - earlier).abs().sum(dtype=torch.float64)) / 2
-    return StageView(name, logits.numpy(), after, kept, cut, float(gone), moved, entropy, off=False)
+    gone = float(before.probs.sum(where=after == 0, dtype=np.float64)) if cut else 0.0
+    moved = float(np.abs(after - before.probs).sum(dtype=np.float64)) / 2
+    return StageView(name, values, after, kept, cut, gone, moved, _entropy(after), off=False)
+
+
+def _entropy(probs: FloatArray) -> float:
+    """In nats."""
+    kept = probs[probs > 0]
+    return -float((kept * np.log(kept)).sum(dtype=np.float64))

@@ -1,0 +1,203 @@
+"""The sampler as plotly figures. Each has a table twin in sampling_tables.py with the same numbers.
+
+text: a token's visible text; it is escaped here, for plotly takes tags in labels for markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from miniinfer.figures.palette import Palette
+from miniinfer.figures.sampling_words import LABELS, TokenText, for_plotly, percent
+from miniinfer.trace.draws import Draws, Sweep
+from miniinfer.trace.sampling import Sampling
+
+ROW = 21  # px of a bar
+SEGMENTS = 40  # most tokens on the cumulative bar; the others are its last part
+LABEL_WIDTH = 0.045  # of the bar, from which on a part is wide enough to be named
+
+
+def stage_tokens(sampling: Sampling, stage: int, count: int) -> list[int]:
+    """The best `count` of what reached this stage, and the drawn token."""
+    before = sampling.stages[max(stage - 1, 0)].logits
+    count = min(count, len(before))
+    found = np.argpartition(-before, count - 1)[:count]
+    best = sorted(found.tolist(), key=lambda i: (-float(before[i]), i))
+    return best if sampling.token_id in best else [*best[:-1], sampling.token_id]
+
+
+def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, colours: Palette) -> go.Figure:
+    """One stage's distribution over the one before it; what is cut here is struck out, the tail is one bar."""
+    after, before = sampling.stages[stage], sampling.stages[max(stage - 1, 0)]
+    ids = stage_tokens(sampling, stage, count)
+    old, new = [float(before.probs[i]) for i in ids], [float(after.probs[i]) for i in ids]
+    labels = [_token_label(sampling, stage, i, text) for i in ids]
+    tail = sampling.vocab_size - len(ids)
+    if tail:
+        labels.append(f"the other {tail:,} tokens")
+        old.append(max(0.0, 1 - sum(old)))
+        new.append(max(0.0, 1 - sum(new)))
+    y = list(range(len(labels)))
+    colour = [colours.step if i == sampling.token_id else colours.probability for i in ids] + [colours.quiet]
+    figure = go.Figure()
+    named = LABELS[before.name].lower()
+    if stage:
+        figure.add_bar(
+            x=old, y=y, orientation="h", width=0.86, name=f"before (after: {named})",
+            marker={"color": "rgba(0,0,0,0)", "line": {"color": colours.quiet, "width": 1}},
+            hovertemplate="%{customdata} before<extra></extra>", customdata=[percent(p) for p in old],
+        )
+    figure.add_bar(
+        x=new, y=y, orientation="h", width=0.6, name=f"after {LABELS[after.name].lower()}" if stage else "probability",
+        marker_color=colour[: len(y)], text=[percent(p) if p else "cut" for p in new], textposition="outside",
+        textfont={"color": colours.quiet, "size": 11}, cliponaxis=False,
+        hovertemplate="%{customdata}<extra></extra>", customdata=[percent(p) for p in new],
+    )
+    figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
+    most = max(*old, *new)
+    figure.update_xaxes(tickformat=".0%", range=[0, most * 1.14], nticks=6)
+    return _plain(figure, colours, ROW * len(y) + 70, barmode="overlay")
+
+
+def _token_label(sampling: Sampling, stage: int, token_id: int, text: TokenText) -> str:
+    label = for_plotly(text(token_id))
+    if sampling.stages[stage].probs[token_id] == 0:
+        label = f"<s>{label}</s>"
+    return f"<b>{label}</b>" if token_id == sampling.token_id else label
+
+
+def cumulative_figure(
+    sampling: Sampling, coins: Sequence[tuple[float, int]], text: TokenText, colours: Palette
+) -> go.Figure:
+    """All that can be drawn, side by side; each coin lands on its token. coins: (coin, token), the newest last."""
+    probs = sampling.used.probs
+    ids = [int(i) for i in sampling.order[:SEGMENTS] if probs[i] > 0]
+    widths = [float(probs[i]) for i in ids]
+    names = [text(i) for i in ids]
+    others = sampling.used.num_kept - len(ids)
+    if others > 0:
+        widths.append(max(0.0, 1 - sum(widths)))
+        names.append(f"the other {others:,}")
+    newest = coins[-1][1] if coins else None
+    figure = go.Figure()
+    lo = 0.0
+    for place, (width, name) in enumerate(zip(widths, names, strict=True)):
+        is_rest = place >= len(ids)
+        hit = not is_rest and ids[place] == newest
+        figure.add_bar(
+            x=[width], y=[0], base=[lo], orientation="h", width=0.7, showlegend=False,
+            marker={
+                "color": colours.cut if is_rest else colours.shades[place % 2],
+                "line": {"color": colours.step if hit else "rgba(0,0,0,0)", "width": 3 if hit else 0},
+            },
+            text=for_plotly(name) if width >= LABEL_WIDTH else "", textposition="inside", insidetextanchor="middle",
+            textangle=0, textfont={"color": "#1b1f27", "size": 13},
+            hovertemplate=f"{for_plotly(name)}<br>{percent(width)}: {lo:.4f} to {lo + width:.4f}<extra></extra>",
+        )
+        lo += width
+    for number, (coin, token_id) in enumerate(coins):
+        last = number == len(coins) - 1
+        figure.add_shape(
+            type="line", x0=coin, x1=coin, y0=-0.42, y1=0.62 if last else 0.42, opacity=1 if last else 0.45,
+            line={"color": colours.step, "width": 3 if last else 1.5},
+        )
+        if last:
+            figure.add_annotation(
+                x=coin, y=0.62, yanchor="bottom", showarrow=False, font={"color": colours.step, "size": 13},
+                xanchor="left" if coin < 0.15 else "right" if coin > 0.85 else "center",
+                text=f"coin {coin:.4f} lands on <b>{for_plotly(text(token_id))}</b>",
+            )
+    figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
+    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
+    return _plain(figure, colours, 170, barmode="overlay")
+
+
+def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:
+    """How often each token was drawn, over what was expected, with two of the spreads that chance explains."""
+    y = list(range(len(token_ids)))
+    expected = [draws.expected(i) for i in token_ids]
+    counts = [int(draws.counts[i]) for i in token_ids]
+    figure = go.Figure()
+    figure.add_bar(
+        x=counts, y=y, orientation="h", width=0.62, name=f"drawn, of {draws.total:,}", marker_color=colours.probability,
+        hovertemplate="drawn %{x}<extra></extra>",
+    )
+    figure.add_scatter(
+        x=expected, y=y, mode="markers", name="expected, ± 2 spreads of chance",
+        marker={"symbol": "line-ns", "size": 13, "line": {"width": 2, "color": colours.text}},
+        error_x={"type": "data", "array": [2 * draws.spread(i) for i in token_ids], "color": colours.text, "width": 4},
+        hovertemplate="expected %{x:.1f}<extra></extra>",
+    )
+    labels = [for_plotly(text(i)) for i in token_ids]
+    figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
+    figure.update_xaxes(rangemode="tozero")
+    return _plain(figure, colours, ROW * len(y) + 80)
+
+
+def orders_figure(
+    first: Sampling, second: Sampling, names: tuple[str, str], count: int, text: TokenText, colours: Palette
+) -> go.Figure:
+    """The used probabilities of two orders back to back, for the best of either."""
+    a, b = first.used.probs, second.used.probs
+    ranked = sorted(
+        {*first.order[:count].tolist(), *second.order[:count].tolist()}, key=lambda i: (-max(float(a[i]), float(b[i])), i)
+    )
+    ids = [i for i in ranked if a[i] > 0 or b[i] > 0][:count]
+    y = list(range(len(ids)))
+    figure = go.Figure()
+    for name, probs, sign, drawn in ((names[0], a, -1, first.token_id), (names[1], b, 1, second.token_id)):
+        values = [float(probs[i]) for i in ids]
+        figure.add_bar(
+            x=[sign * v for v in values], y=y, orientation="h", width=0.66, name=name, showlegend=False,
+            marker_color=[colours.step if i == drawn else colours.probability for i in ids],
+            text=[percent(v) if v else "cut" for v in values], textposition="outside", cliponaxis=False,
+            textfont={"color": colours.quiet, "size": 11},
+            hovertemplate="%{customdata}<extra></extra>", customdata=[percent(v) for v in values],
+        )
+    most = 1.25 * max(float(a.max()), float(b.max()))
+    figure.update_xaxes(range=[-most, most], showticklabels=False)
+    figure.update_yaxes(tickvals=y, ticktext=[for_plotly(text(i)) for i in ids], autorange="reversed", showgrid=False)
+    for x, name, anchor in ((-most, f"◂ {names[0]}", "left"), (most, f"{names[1]} ▸", "right")):
+        figure.add_annotation(
+            x=x, y=1, yref="paper", yanchor="bottom", xanchor=anchor, text=name, showarrow=False,
+            font={"size": 13, "color": colours.text},
+        )
+    return _plain(figure, colours, ROW * len(y) + 60, barmode="overlay")
+
+
+def sweep_leaders(sweep: Sweep, count: int) -> list[int]:
+    """The tokens that are likeliest at some temperature, best first."""
+    peak = sweep.probs[np.array(sweep.temperatures) > 0].max(0) if max(sweep.temperatures) > 0 else sweep.probs[0]
+    best = np.argpartition(-peak, min(count, len(peak)) - 1)[:count]
+    return sorted(best.tolist(), key=lambda i: (-float(peak[i]), i))
+
+
+def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenText, colours: Palette) -> go.Figure:
+    """A line for each leader over the temperature; at: the temperature that is set."""
+    figure = go.Figure()
+    for i, colour in zip(token_ids, colours.series, strict=False):
+        figure.add_scatter(
+            x=sweep.temperatures, y=sweep.probs[:, i], mode="lines", name=for_plotly(text(i)),
+            line={"color": colour, "width": 2.5}, hovertemplate="%{y:.1%}",
+        )
+    figure.add_vline(x=at, line={"color": colours.step, "width": 2})
+    figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
+    figure.update_layout(hovermode="x unified")
+    return _plain(figure, colours, 340)
+
+
+def _plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
+    """No chrome but grid lines. The drawn token is blue, probability amber, as everywhere."""
+    figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    return figure.update_layout(
+        height=height, margin={"l": 8, "r": 8, "t": 34, "b": 8}, bargap=0.2,
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
+    )
+
+

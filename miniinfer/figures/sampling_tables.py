@@ -1,0 +1,152 @@
+"""The sampler as tables: one row a stage, a token, a draw or a run. Probabilities are numbers from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from miniinfer.figures.sampling_words import LABELS, TokenText, counted, fate, setting, times
+from miniinfer.trace.draws import Draws, Sweep
+from miniinfer.trace.prediction import Score
+from miniinfer.trace.sampling import Sampling
+from miniinfer.trace.tree import TreeNode
+
+
+def stages_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
+    """From the raw logits to the token: what stays, what goes and how uncertain it is after each stage."""
+    rows = [
+        {
+            "stage": LABELS[stage.name], "setting": setting(stage.name, sampling.params), "tokens left": stage.num_kept,
+            "cut here": stage.num_cut, "mass cut": stage.mass_cut, "mass moved": stage.mass_moved,
+            "entropy before": before.entropy, "entropy after": stage.entropy,
+            "likeliest": text(int(stage.probs.argmax())), "its probability": float(stage.probs.max()),
+        }
+        for before, stage in zip((sampling.raw, *sampling.stages), sampling.stages, strict=False)
+    ]
+    drawn = float(sampling.used.probs[sampling.token_id])
+    rows.append({
+        "stage": "Draw", "setting": "greedy" if sampling.params.greedy else f"coin {sampling.coin:.4f}",
+        "tokens left": 1, "cut here": sampling.used.num_kept - 1, "mass cut": max(0.0, 1 - drawn),
+        "mass moved": max(0.0, 1 - drawn), "entropy before": sampling.used.entropy, "entropy after": 0.0,
+        "likeliest": text(sampling.token_id), "its probability": 1.0,
+    })
+    return pd.DataFrame(rows)
+
+
+def tokens_table(sampling: Sampling, token_ids: Iterable[int], text: TokenText) -> pd.DataFrame:
+    """One row a token: what the model and what the settings gave it, and where and why it fell."""
+    raw, used = sampling.raw, sampling.used
+    rows = []
+    for i in token_ids:
+        became = fate(sampling, i)
+        rows.append({
+            "token": text(i), "id": i, "rank": sampling.rank_before(i, 0), "raw probability": float(raw.probs[i]),
+            "used probability": float(used.probs[i]), "fell at": became.at, "why": became.why,
+            "logit": float(raw.logits[i]),
+        })
+    columns = ["token", "id", "rank", "raw probability", "used probability", "fell at", "why", "logit"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def orders_table(first: Sampling, second: Sampling, names: tuple[str, str], text: TokenText, most: int) -> pd.DataFrame:
+    """Who survives in which of two orders: all that survive in only one come first, then the best of both."""
+    a, b = first.used.probs, second.used.probs
+    alive = ((a > 0) | (b > 0)).nonzero()[0]
+    ranked = sorted(alive.tolist(), key=lambda i: ((a[i] > 0) == (b[i] > 0), -max(float(a[i]), float(b[i])), i))
+    rows = []
+    for i in ranked[:most]:
+        where = "both" if a[i] > 0 and b[i] > 0 else f"only {names[0] if a[i] > 0 else names[1]}"
+        lost = "" if where == "both" else fate(second if a[i] > 0 else first, i)
+        rows.append({
+            "token": text(i), "id": i, "survives": where, names[0]: float(a[i]), names[1]: float(b[i]),
+            "why not in the other": lost if isinstance(lost, str) else f"{lost.at}: {lost.why}",
+        })
+    return pd.DataFrame(rows, columns=["token", "id", "survives", *names, "why not in the other"])
+
+
+def survivors_count(first: Sampling, second: Sampling) -> tuple[int, int, int]:
+    """Tokens that can be drawn in both orders, only in the first, only in the second."""
+    a, b = first.used.probs > 0, second.used.probs > 0
+    return int((a & b).sum()), int((a & ~b).sum()), int((b & ~a).sum())
+
+
+def draws_table(draws: Draws, token_ids: Sequence[int], text: TokenText) -> pd.DataFrame:
+    """Counts beside what was expected, and how far chance lets a count stray; the last row is all other tokens."""
+    rows = [
+        {
+            "token": text(i), "id": i, "probability": float(draws.probs[i]), "drawn": int(draws.counts[i]),
+            "expected": draws.expected(i), "spread by chance": draws.spread(i), "spreads away": draws.deviation(i),
+        }
+        for i in token_ids
+    ]
+    shown = list(token_ids)
+    rest = max(0.0, 1 - float(draws.probs[shown].sum()))
+    drawn = draws.total - int(draws.counts[shown].sum())
+    spread = (draws.total * rest * (1 - rest)) ** 0.5
+    if others := int((draws.probs > 0).sum()) - sum(draws.probs[i] > 0 for i in shown):
+        rows.append({
+            "token": f"(the other {others:,} that stay)", "id": -1, "probability": rest, "drawn": drawn,
+            "expected": draws.total * rest, "spread by chance": spread,
+            "spreads away": (drawn - draws.total * rest) / spread if spread else 0.0,
+        })
+    return pd.DataFrame(rows)
+
+
+def sweep_table(sweep: Sweep, token_ids: Sequence[int], text: TokenText) -> pd.DataFrame:
+    """One row a temperature: how many can be drawn, what this coin draws, and the leaders' probabilities."""
+    frame = pd.DataFrame({
+        "temperature": sweep.temperatures, "tokens left": sweep.num_kept,
+        "this coin draws": [text(i) for i in sweep.winners],
+    })
+    for i in token_ids:
+        frame[f"{text(i)} ({i})"] = sweep.probs[:, i].astype(float)
+    return frame
+
+
+def penalties_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
+    """Which tokens the penalties counted, how often, and what each did to the logit."""
+    rows = []
+    stages = {stage.name: (before, stage) for before, stage in zip(sampling.stages, sampling.stages[1:], strict=False)}
+    for i, in_prompt, in_output in counted(sampling):
+        row: dict[str, object] = {
+            "token": text(i), "id": i, "in the prompt": times(in_prompt) if in_prompt else "",
+            "in the output": times(in_output) if in_output else "", "logit": float(sampling.raw.logits[i]),
+        }
+        for name, label in (("repetition", "repetition"), ("presence_frequency", "presence, frequency")):
+            if name in stages:
+                before, after = stages[name]
+                row[f"changed by {label}"] = float(after.logits[i]) - float(before.logits[i])
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) -> pd.DataFrame:
+    """One row a run, branches below their trunk, with the probability on each edge."""
+    rows = []
+    for node in nodes:
+        info = node.run.info
+        edit = info.edit
+        rows.append({
+            "": "●" if info.run_id == current else "",
+            "run": "   " * max(0, node.depth - 1) + ("└ " if node.depth else "") + info.run_id, "name": info.name,
+            "leaves at step": edit.step if edit else None, "took": text(node.token.token_id) if node.token else "",
+            "how": "" if edit is None else "forced" if node.forced else "new settings",
+            "model gave": node.raw_prob, "settings gave": node.used_prob,
+            "first difference": None if node.first_difference is None else node.first_difference + 1,
+            "output tokens": len(node.run.tokens) - info.num_prompt_tokens, "ended": node.run.finish_reason or "",
+            "KV bytes": node.kv_bytes, "of them shared": node.shared_bytes,
+        })
+    return pd.DataFrame(rows)
+
+
+def scores_table(rounds: Sequence[tuple[int, Score]], text: TokenText) -> pd.DataFrame:
+    """One row a guess: the step, what was assigned to it, whether it survived and whether it was taken."""
+    return pd.DataFrame([
+        {
+            "step": step, "guess": s.text, "counted as": text(s.token_id), "rank": s.rank,
+            "assigned by the model": s.raw_prob, "by the settings": s.used_prob,
+            "survived": "yes" if s.survived else "no", "taken": "yes" if s.hit else "no", "surprise": s.surprise,
+        }
+        for step, s in rounds
+    ])
