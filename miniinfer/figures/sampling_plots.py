@@ -142,9 +142,8 @@ def orders_figure(
 ) -> go.Figure:
     """The used probabilities of two orders back to back, for the best of either."""
     a, b = first.used.probs, second.used.probs
-    ranked = sorted(
-        {*first.order[:count].tolist(), *second.order[:count].tolist()}, key=lambda i: (-max(float(a[i]), float(b[i])), i)
-    )
+    either = {*first.order[:count].tolist(), *second.order[:count].tolist()}
+    ranked = sorted(either, key=lambda i: (-max(float(a[i]), float(b[i])), i))
     ids = [i for i in ranked if a[i] > 0 or b[i] > 0][:count]
     y = list(range(len(ids)))
     figure = go.Figure()

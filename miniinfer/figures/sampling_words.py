@@ -65,8 +65,8 @@ def fate(sampling: Sampling, token_id: int) -> Fate:
         return Fate(LABELS[name], f"{reached}; this was rank {rank:,}")
     if name == "min_p":
         best = float(before.probs.max())
-        needed = f"at least {percent(params.min_p * best)} was needed, {params.min_p:g} of the best one's {percent(best)}"
-        return Fate(LABELS[name], f"{needed}; this had {percent(float(before.probs[token_id]))}")
+        needed = f"{percent(params.min_p * best)} was needed, {params.min_p:g} of the best one's {percent(best)}"
+        return Fate(LABELS[name], f"at least {needed}; this had {percent(float(before.probs[token_id]))}")
     return Fate(LABELS[name], "its logit became minus infinity")
 
 

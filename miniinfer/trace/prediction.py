@@ -38,7 +38,7 @@ class Score:
 
 
 def score(guesses: Sequence[Guess], sampling: Sampling, taken: int) -> tuple[Score, ...]:
-    """One score a guess. taken: the token of the run. Of a guess's candidates the taken one, else the likeliest, counts."""
+    """One score a guess. taken: the run's token. Of a guess's candidates the taken one, else the likeliest, counts."""
     raw, used = sampling.raw.probs, sampling.used.probs
     scores = []
     for guess in guesses:

@@ -35,7 +35,7 @@ class StageView:
     """The distribution after one stage.
 
     logits, probs: [V] float32, minus infinity and 0 for what is cut. num_cut, mass_cut: tokens that this stage cut and
-    the probability that they had before it. mass_moved: half the sum of |after - before|, so the part of the probability
+    the probability that they had before it. mass_moved: half the sum of |after - before|, the part of the probability
     that changed hands; of a filter this is mass_cut. entropy: in nats. off: the stage changed nothing, not even a bit.
     """
 
@@ -89,7 +89,7 @@ class Sampling:
         return places
 
     def rank_before(self, token_id: int, stage: int) -> int:
-        """The token's rank, from 1, among what reached the processor params.order[stage]; of equals lowest ids first."""
+        """The token's rank, from 1, among what reached params.order[stage]; of equals the lowest ids come first."""
         logits = self.stages[stage].logits
         mine = logits[token_id]
         return int((logits > mine).sum() + (logits[:token_id] == mine).sum()) + 1

@@ -12,6 +12,7 @@ def all_pages() -> list[StreamlitPage]:
     """In the order of the page menu. No icons: Streamlit would fetch them from a foreign host, as the favicon."""
     return [
         st.Page("pages/workspace.py", title="Workspace", default=True),
+        st.Page("pages/sampling.py", title="Sampling"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),
     ]

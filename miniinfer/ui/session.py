@@ -19,6 +19,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.transport import transport_data
 from miniinfer.figures.workspace import Selection, Surroundings, encode, run_entry
 from miniinfer.trace.budget import TraceBudget
+from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.recorded_run import RecordedRun
@@ -117,13 +118,33 @@ class Session:
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""
         with self.lock:
-            run = self.timeline.current
-            if not isinstance(run, LiveRun):
-                raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            run = self._live_run()
             run_id = self.timeline.new_id()
             branch = self._in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
             self.timeline.add(branch, cursor=edit.step)
             self._let_old_runs_go()
+
+    def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
+        """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
+        with self.lock:
+            run = self._live_run()
+            run_id = self.timeline.new_id()
+            branch = self._in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
+            self.timeline.add(branch, cursor=len(branch.steps))
+            self._let_old_runs_go()
+
+    def rename(self, run_id: str, name: str) -> None:
+        """Give a live run a name of the user's, in one line."""
+        with self.lock:
+            run = self.timeline.get(run_id)
+            if isinstance(run, LiveRun) and short_name(name):
+                run.info = replace(run.info, name=short_name(name))
+
+    def _live_run(self) -> LiveRun:
+        run = self.timeline.current
+        if not isinstance(run, LiveRun):
+            raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+        return run
 
     def go_live(self) -> bool:
         """Put a live run in the place of the recorded example once the model is there: same prompt, same cursor."""
