@@ -113,10 +113,8 @@ def _fill(params: SamplingParams) -> None:
 def _take_preset() -> None:
     state = st.session_state
     if state["sampling_preset"] is not None:
-        settings = PRESETS[state["sampling_preset"]].settings
-        _fill(dataclasses.replace(SamplingParams(top_p=1.0, temperature=1.0), seed=state[VALID].seed, **settings))
-        # What the preset does not name is off; the length stays the run's own.
-        state[VALID] = dataclasses.replace(state[VALID], max_new_tokens=state[BASE].max_new_tokens)
+        off = {"temperature": 1.0, "top_p": 1.0, "seed": state[VALID].seed}
+        _fill(SamplingParams(**off | PRESETS[state["sampling_preset"]].settings))
 
 
 def _take_named_order() -> None:

@@ -1,0 +1,71 @@
+"""The draw: the coin on the cumulative bar, the next coins, and a thousand of them against the probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from miniinfer.figures.sampling_plots import cumulative_figure, draws_figure
+from miniinfer.figures.sampling_tables import draws_table, tokens_table
+from miniinfer.provenance import Provenance
+from miniinfer.trace.draws import MANY, Draws, coins_from, draw_many
+from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.table_twin import draw_table_twin
+
+SHOWN = 12
+TRAIL = 12  # coins that stay on the bar
+
+
+def draw_the_draw(look: Look) -> None:
+    """Coins of the same seed, from the one of this place on. The run keeps the token it has."""
+    state, index = st.session_state, len(look.place.output_ids)
+    here = (look.run.info.run_id, look.place.step, look.params)
+    if state.get("sampling_draws_of") != here:
+        state["sampling_draws_of"], state["sampling_coins"], state["sampling_many"] = here, 1, False
+    with st.container(horizontal=True):
+        if st.button("Draw again, next coin", key="sampling_again", help="Only here: the run keeps its token."):
+            state["sampling_coins"] += 1
+        if st.button(f"Draw {MANY:,} times", key="sampling_thousand", help="The coins of this seed from here on."):
+            state["sampling_many"] = True
+        if st.button("Start over", key="sampling_over", disabled=state["sampling_coins"] == 1):
+            state["sampling_coins"], state["sampling_many"] = 1, False
+    seed, sampling = look.params.seed, look.now
+    count = state["sampling_coins"]
+    some = draw_many(sampling, coins_from(seed, index, count))
+    st.markdown("**Where does the coin land?**")
+    pairs = list(zip(some.coins.tolist(), some.token_ids.tolist(), strict=True))[-TRAIL:]
+    st.plotly_chart(
+        cumulative_figure(sampling, pairs, look.text, look.colours), key="sampling_bar", config=PLOT,
+        alt="The cumulative bar of all tokens that can be drawn, with the coin on it",
+    )
+    token_id, toss = pairs[-1][1], pairs[-1][0]
+    st.text(
+        f"Coin {index + count} of seed {seed} is {toss:.6f} and lands on “{look.text(token_id)}”. Each token is as "
+        "wide as its used probability; the coin depends on seed and place alone: other settings meet the same one."
+    )
+    if look.params.greedy:
+        st.caption("Temperature 0 is greedy: one token fills the bar, so every coin lands on it.")
+    with st.expander("Table of the bar"):
+        best = sampling.order[: min(200, sampling.used.num_kept)].tolist()
+        draw_table_twin(tokens_table(sampling, best, look.text), "sampling_bar", Provenance.COMPUTED, "bar.csv")
+    if state["sampling_many"]:
+        _thousand(look, draw_many(sampling, coins_from(seed, index, MANY)))
+
+
+def _thousand(look: Look, draws: Draws) -> None:
+    st.markdown(f"**Do {MANY:,} draws follow the probabilities?**")
+    ids = [i for i in look.now.order[:SHOWN].tolist() if draws.probs[i] > 0]
+    st.plotly_chart(
+        draws_figure(draws, ids, look.text, look.colours), key="sampling_counts", config=PLOT,
+        alt="Counts of draws against expected counts",
+    )
+    found, freedom = draws.chi_square()
+    if freedom:
+        usual = math.sqrt(2 * freedom)
+        st.caption(
+            f"All deviations together (chi-square): {found:.1f}; chance alone gives {freedom} ± {usual:.1f}. One count "
+            "in twenty may lie beyond its bar of two spreads by chance."
+        )
+    with st.expander("Table of the counts"):
+        draw_table_twin(draws_table(draws, ids, look.text), "sampling_counts", Provenance.COMPUTED, "draws.csv")

@@ -1,0 +1,134 @@
+"""The sampling page: which token, the settings that are tried on it at the left, one of seven views at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.sampling_words import percent
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.place import Place, place_of
+from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.sampling_branches import draw_branches
+from miniinfer.ui.sampling_draw import draw_the_draw
+from miniinfer.ui.sampling_find import draw_find
+from miniinfer.ui.sampling_look import Look, run_action
+from miniinfer.ui.sampling_order import draw_orders
+from miniinfer.ui.sampling_predict import draw_predict
+from miniinfer.ui.sampling_settings import draw_settings, reset_settings
+from miniinfer.ui.sampling_stages import draw_stages
+from miniinfer.ui.sampling_what_if import draw_what_if
+from miniinfer.ui.session import Session
+
+VIEWS: dict[str, Callable[[Look], None]] = {
+    "Stages": draw_stages, "Any token": draw_find, "Order": draw_orders, "The draw": draw_the_draw,
+    "What if": draw_what_if, "Branches": draw_branches, "Predict": draw_predict,
+}  # fmt: skip
+
+
+def draw_sampling(session: Session) -> None:
+    """Linked to the session's run and cursor: the transport in the frame moves what is shown here."""
+
+    @st.fragment
+    def body() -> None:
+        with st.container(key="page_body"), st.container(key="sampling"):
+            st.subheader("How was this token chosen?")
+            if error := st.session_state.get("sampling_error"):
+                with st.container(key="sampling_error_page"):
+                    st.text(error)
+            run, model = session.timeline.current, session.model
+            if not isinstance(run, LiveRun) or model is None:
+                st.text(session.status.text)
+                st.text(
+                    "The whole vocabulary, every stage of the sampler and the draw will stand here as soon as the "
+                    "model is loaded: a recorded run holds the best 20 candidates only."
+                )
+                return
+            try:
+                place = session.look([run], lambda: place_of(run, session.timeline.cursor))
+            except MiniInferError as caught:
+                st.text(str(caught))
+                return
+            if place is None:
+                st.text(_nothing_chosen(session.timeline.cursor))
+                return
+            _draw(session, run, place)
+
+    body()
+
+
+def _draw(session: Session, run: LiveRun, place: Place) -> None:
+    assert session.model is not None
+    left, right = st.columns([4, 13], gap="medium")
+    with left, st.container(key="sampling_settings"):
+        params = draw_settings(place.params, run.info.model.vocab_size)
+        look = Look(session, run, session.model, place, params)
+        _actions(look)
+    with right:
+        try:
+            _head(look)
+        except MiniInferError as error:  # a row of NaN: no token can be drawn, and the sentence says so
+            st.text(str(error))
+            return
+        chosen = st.segmented_control(
+            "View", list(VIEWS), default="Stages", key="sampling_view", required=True, label_visibility="collapsed",
+            persist_state="session", width="stretch",
+        )
+        VIEWS[chosen or "Stages"](look)
+
+
+def _head(look: Look) -> None:
+    """What the run took here, and what these settings would have drawn with the same coin."""
+    place, now, text = look.place, look.now, look.text
+    before = "".join(text(i) for i in (place.prompt_ids + place.output_ids)[-8:])
+    own = look.sampling(place.params) if look.is_what_if else now
+    raw, used = float(own.raw.probs[place.token_id]), float(own.used.probs[place.token_id])
+    verb = "was forced to take" if place.forced else "took"
+    with st.container(key="sampling_head"):
+        st.text(
+            f"Step {place.step}: after “…{before}” the run {verb} “{text(place.token_id)}”. The model assigned "
+            f"{percent(raw)} to it, the run's settings {percent(used)}; {own.used.num_kept:,} of {own.vocab_size:,} "
+            "tokens could be drawn."
+        )
+        if look.is_what_if:
+            same = now.token_id == place.token_id
+            st.text(
+                f"What if: with the settings at the left, {now.used.num_kept:,} could be drawn, and the coin "
+                f"{now.coin:.4f} lands on “{text(now.token_id)}”{' as well' if same else ''}, which has "
+                f"{percent(float(now.used.probs[now.token_id]))}."
+            )
+
+
+def _actions(look: Look) -> None:
+    """The only three buttons of the settings that do something to runs; the first is off while nothing differs."""
+    session, place, params = look.session, look.place, look.params
+    changed = look.is_what_if
+    if st.button(
+        "Use these from here", type="primary", width="stretch", key="sampling_use", disabled=not changed,
+        help="Starts a branch at this step: its token is drawn again with these settings, then they stay."
+        if changed else "These are the run's own settings at this step; change one first.",
+    ):
+        run_action(lambda: session.branch(ChangeParams(place.step, params)))
+    if st.button(
+        "Run the prompt with these", width="stretch", key="sampling_new_run",
+        help="A new run of the same prompt, stepped as far as this one; both are kept and can be compared.",
+    ):
+        run_action(lambda: _run_again(look))
+    st.button(
+        "Back to the run's own", width="stretch", key="sampling_reset", disabled=not changed, on_click=reset_settings,
+        help="Takes back what was changed here; the run never was." if changed else "Nothing is changed.",
+    )
+
+
+def _run_again(look: Look) -> None:
+    info = look.run.info
+    look.session.new_run(info.prompt, look.params, chat=info.chat, one_pass=info.one_pass)
+    look.session.step_to(look.place.step, seconds=5)
+
+
+def _nothing_chosen(cursor: int) -> str:
+    if cursor == 0:
+        return "No token has been chosen yet. Press the arrow key → or the step button above: a step chooses one."
+    return f"Step {cursor} chose no token: the prompt is still being prefilled. Step on to where it is complete."

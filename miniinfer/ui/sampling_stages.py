@@ -1,0 +1,66 @@
+"""The pipeline: one row a stage, and the distribution of the stage that is chosen."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.sampling_plots import stage_figure, stage_tokens
+from miniinfer.figures.sampling_tables import stages_table, tokens_table
+from miniinfer.figures.sampling_words import LABELS, describe_order
+from miniinfer.provenance import Provenance
+from miniinfer.trace.sampling import Sampling
+from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.table_twin import draw_table_twin
+
+SHOWN = 14
+SHARE = st.column_config.NumberColumn(format="percent")
+NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
+COLUMNS = {
+    "tokens left": st.column_config.NumberColumn(format="localized"),
+    "cut here": st.column_config.NumberColumn(format="localized"),
+    "mass cut": st.column_config.NumberColumn(format="percent", help="What the tokens cut here had before."),
+    "mass moved": st.column_config.NumberColumn(
+        format="percent", help="The part of the probability that changed hands: half the sum of |after − before|."
+    ),
+    "entropy before": NATS, "entropy after": NATS, "its probability": SHARE,
+}  # fmt: skip
+
+
+def draw_stages(look: Look) -> None:
+    """Choosing a row shows its distribution over the one before it."""
+    sampling = look.now
+    frame = stages_table(sampling, look.text)
+    picked = st.dataframe(
+        frame, key="sampling_stage_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
+        column_config=COLUMNS, row_height=28, width="stretch", height="content",
+    )
+    rows = picked["selection"]["rows"]
+    stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)
+    name = sampling.stages[stage].name
+    st.markdown(f"**{_question(sampling, stage)}**")
+    figure = stage_figure(sampling, stage, SHOWN, look.text, look.colours)
+    st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"Distribution after {LABELS[name]}")
+    st.caption(
+        f"Order: {describe_order(sampling.params.order)}. Blue: the drawn token. Choose a row above for another stage."
+    )
+    with st.expander("Table of this figure"):
+        shown = tokens_table(sampling, stage_tokens(sampling, stage, SHOWN), look.text)
+        draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv")
+
+
+def _most_telling(sampling: Sampling) -> int:
+    """The stage that moved most of the probability; the last one if none did."""
+    moved = [stage.mass_moved for stage in sampling.stages]
+    return moved.index(max(moved)) if max(moved) > 0 else len(moved) - 1
+
+
+def _question(sampling: Sampling, stage: int) -> str:
+    view = sampling.stages[stage]
+    label = LABELS[view.name]
+    if stage == 0:
+        return "What does the model itself say?"
+    if view.off:
+        return f"{label} changes nothing here"
+    if view.num_cut:
+        return f"What does {label} leave? {view.num_kept:,} tokens stay, {view.num_cut:,} are cut"
+    return f"What does {label} change? It cuts nothing"

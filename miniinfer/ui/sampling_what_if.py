@@ -1,0 +1,60 @@
+"""What other temperatures would do, how sure greedy is, and what the penalties counted."""
+
+from __future__ import annotations
+
+import math
+
+import streamlit as st
+
+from miniinfer.figures.sampling_plots import sweep_figure, sweep_leaders
+from miniinfer.figures.sampling_tables import penalties_table, sweep_table
+from miniinfer.provenance import Provenance
+from miniinfer.trace.draws import greedy_margin, sweep_temperature
+from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.table_twin import draw_table_twin
+
+LEADERS = 6
+CLOSE = 0.1  # logits
+
+
+def draw_what_if(look: Look) -> None:
+    place, text = look.place, look.text
+    sweep = look.session.look(
+        [look.run], lambda: sweep_temperature(place.logits, look.params, place.prompt_ids, place.output_ids)
+    )
+    leaders = sweep_leaders(sweep, LEADERS)
+    st.markdown("**Who wins at which temperature?**")
+    st.plotly_chart(
+        sweep_figure(sweep, leaders, look.params.temperature, text, look.colours), key="sampling_sweep", config=PLOT,
+        alt="Used probability of the leading tokens over the temperature",
+    )
+    first = zip(sweep.temperatures, sweep.winners, (None, *sweep.winners), strict=False)
+    changes = [f"from {t:g} on “{text(winner)}”" for t, winner, before in first if winner != before]
+    st.text(f"The same coin, {sweep.coin:.4f}, draws: {', '.join(changes)}.")
+    with st.expander("Table of the sweep"):
+        draw_table_twin(sweep_table(sweep, leaders, text), "sampling_sweep", Provenance.COMPUTED, "temperatures.csv")
+    _margin(look)
+    _penalties(look)
+
+
+def _margin(look: Look) -> None:
+    st.markdown("**How far is the best token ahead?**")
+    margin = greedy_margin(look.now.raw.logits)
+    st.text(
+        f"“{look.text(margin.best)}” is {margin.difference:.3f} logits ahead of “{look.text(margin.second)}”: "
+        f"{math.exp(min(margin.difference, 50)):,.3g} times as likely."
+    )
+    if margin.difference < CLOSE:
+        st.caption(
+            "That is close: another precision, or another order of summation, may choose the other even when greedy."
+        )
+
+
+def _penalties(look: Look) -> None:
+    st.markdown("**Which tokens do the penalties count?**")
+    params = look.params
+    if params.repetition_penalty == 1 and not params.presence_penalty and not params.frequency_penalty:
+        st.caption("All three are off at the left; this is what they would count.")
+    else:
+        st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output only.")
+    draw_table_twin(penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv")
