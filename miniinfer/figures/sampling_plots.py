@@ -11,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.sampling_words import LABELS, TokenText, for_plotly, percent
+from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.sampling import Sampling
 
@@ -43,23 +43,25 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     y = list(range(len(labels)))
     colour = [colours.step if i == sampling.token_id else colours.probability for i in ids] + [colours.quiet]
     figure = go.Figure()
-    named = LABELS[before.name].lower()
     if stage:
         figure.add_bar(
-            x=old, y=y, orientation="h", width=0.86, name=f"before (after: {named})",
+            x=old, y=y, orientation="h", width=0.86, name="before",
             marker={"color": "rgba(0,0,0,0)", "line": {"color": colours.quiet, "width": 1}},
             hovertemplate="%{customdata} before<extra></extra>", customdata=[percent(p) for p in old],
         )
     figure.add_bar(
-        x=new, y=y, orientation="h", width=0.6, name=f"after {LABELS[after.name].lower()}" if stage else "probability",
-        marker_color=colour[: len(y)], text=[percent(p) if p else "cut" for p in new], textposition="outside",
-        textfont={"color": colours.quiet, "size": 11}, cliponaxis=False,
-        hovertemplate="%{customdata}<extra></extra>", customdata=[percent(p) for p in new],
+        x=new, y=y, orientation="h", width=0.6, name="after", marker_color=colour[: len(y)],
+        hovertemplate="%{customdata} after<extra></extra>", customdata=[percent(p) for p in new],
+    )
+    figure.add_scatter(
+        x=[max(a, b) for a, b in zip(old, new, strict=True)], y=y, mode="text", textposition="middle right",
+        text=[f" {percent(p)}" if p else " cut" for p in new], textfont={"color": colours.quiet, "size": 12},
+        hoverinfo="skip", cliponaxis=False,
     )
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     most = max(*old, *new)
     figure.update_xaxes(tickformat=".0%", range=[0, most * 1.14], nticks=6)
-    return _plain(figure, colours, ROW * len(y) + 70, barmode="overlay")
+    return _plain(figure, colours, ROW * len(y) + 46, barmode="overlay", showlegend=False)
 
 
 def _token_label(sampling: Sampling, stage: int, token_id: int, text: TokenText) -> str:
@@ -194,7 +196,7 @@ def _plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -
     figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
     figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
     return figure.update_layout(
-        height=height, margin={"l": 8, "r": 8, "t": 34, "b": 8}, bargap=0.2,
+        height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
     )

@@ -14,13 +14,17 @@ from miniinfer.trace.tree import TreeNode
 
 
 def stages_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
-    """From the raw logits to the token: what stays, what goes and how uncertain it is after each stage."""
+    """From the raw logits to the token: what stays, what goes and how uncertain it is after each stage.
+
+    What a stage cut and moved is left empty where it is off.
+    """
     rows = [
         {
             "stage": LABELS[stage.name], "setting": setting(stage.name, sampling.params), "tokens left": stage.num_kept,
-            "cut here": stage.num_cut, "mass cut": stage.mass_cut, "mass moved": stage.mass_moved,
-            "entropy before": before.entropy, "entropy after": stage.entropy,
-            "likeliest": text(int(stage.probs.argmax())), "its probability": float(stage.probs.max()),
+            "cut here": None if stage.off else stage.num_cut, "mass cut": None if stage.off else stage.mass_cut,
+            "mass moved": None if stage.off else stage.mass_moved, "entropy before": before.entropy,
+            "entropy after": stage.entropy, "likeliest": text(int(stage.probs.argmax())),
+            "its probability": float(stage.probs.max()),
         }
         for before, stage in zip((sampling.raw, *sampling.stages), sampling.stages, strict=False)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -12,11 +13,13 @@ from miniinfer.config import SamplingParams
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.palette import Palette, palette
 from miniinfer.models.display import display_bytes, visible
-from miniinfer.models.loader import LoadedModel
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place
 from miniinfer.trace.sampling import Sampling, sampling_of
 from miniinfer.ui.session import Session
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
 
 PLOT = {"displayModeBar": False}  # streamlit's own menu saves tables; a figure here is looked at
 

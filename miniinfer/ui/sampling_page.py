@@ -34,16 +34,17 @@ def draw_sampling(session: Session) -> None:
     @st.fragment
     def body() -> None:
         with st.container(key="page_body"), st.container(key="sampling"):
-            st.subheader("How was this token chosen?")
+            st.subheader("How was this token chosen?", anchor=False)
             if error := st.session_state.get("sampling_error"):
                 with st.container(key="sampling_error_page"):
                     st.text(error)
             run, model = session.timeline.current, session.model
             if not isinstance(run, LiveRun) or model is None:
-                st.text(session.status.text)
+                if session.status.state == "failed":
+                    st.text(session.status.text)
                 st.text(
                     "The whole vocabulary, every stage of the sampler and the draw will stand here as soon as the "
-                    "model is loaded: a recorded run holds the best 20 candidates only."
+                    "model is loaded; how far it is stands at the top. The recorded run has 20 candidates a step only."
                 )
                 return
             try:

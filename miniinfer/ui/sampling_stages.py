@@ -16,6 +16,8 @@ SHOWN = 14
 SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
+    "stage": st.column_config.TextColumn(width=130), "setting": st.column_config.TextColumn(width=86),
+    "likeliest": st.column_config.TextColumn(width=80),
     "tokens left": st.column_config.NumberColumn(format="localized"),
     "cut here": st.column_config.NumberColumn(format="localized"),
     "mass cut": st.column_config.NumberColumn(format="percent", help="What the tokens cut here had before."),
@@ -41,7 +43,8 @@ def draw_stages(look: Look) -> None:
     figure = stage_figure(sampling, stage, SHOWN, look.text, look.colours)
     st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"Distribution after {LABELS[name]}")
     st.caption(
-        f"Order: {describe_order(sampling.params.order)}. Blue: the drawn token. Choose a row above for another stage."
+        "Outline: before this stage; bar: after it; blue: the token that these settings draw. Choose a row for another "
+        f"stage. Order: {describe_order(sampling.params.order)}."
     )
     with st.expander("Table of this figure"):
         shown = tokens_table(sampling, stage_tokens(sampling, stage, SHOWN), look.text)
@@ -49,9 +52,11 @@ def draw_stages(look: Look) -> None:
 
 
 def _most_telling(sampling: Sampling) -> int:
-    """The stage that moved most of the probability; the last one if none did."""
-    moved = [stage.mass_moved for stage in sampling.stages]
-    return moved.index(max(moved)) if max(moved) > 0 else len(moved) - 1
+    """The stage that cut most of the probability, or else the one that moved most, or else the last one."""
+    for measure in ([s.mass_cut for s in sampling.stages], [s.mass_moved for s in sampling.stages]):
+        if max(measure) > 0:
+            return measure.index(max(measure))
+    return len(sampling.stages) - 1
 
 
 def _question(sampling: Sampling, stage: int) -> str:
