@@ -142,11 +142,14 @@ def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colour
 def orders_figure(
     first: Sampling, second: Sampling, names: tuple[str, str], count: int, text: TokenText, colours: Palette
 ) -> go.Figure:
-    """The used probabilities of two orders back to back, for the best of either."""
+    """The used probabilities of two orders back to back: the best of either, a third of them cut in one, if any are."""
     a, b = first.used.probs, second.used.probs
     either = {*first.order[:count].tolist(), *second.order[:count].tolist()}
     ranked = sorted(either, key=lambda i: (-max(float(a[i]), float(b[i])), i))
-    ids = [i for i in ranked if a[i] > 0 or b[i] > 0][:count]
+    both = [i for i in ranked if a[i] > 0 and b[i] > 0]
+    alone = np.flatnonzero((a > 0) != (b > 0))
+    alone = alone[np.argsort(-np.maximum(a, b)[alone], kind="stable")][: max(count // 3, count - len(both))]
+    ids = [*both[: count - len(alone)], *alone.tolist()]
     y = list(range(len(ids)))
     figure = go.Figure()
     for name, probs, sign, drawn in ((names[0], a, -1, first.token_id), (names[1], b, 1, second.token_id)):
@@ -184,7 +187,7 @@ def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenT
             x=sweep.temperatures, y=sweep.probs[:, i], mode="lines", name=for_plotly(text(i)),
             line={"color": colour, "width": 2.5}, hovertemplate="%{y:.1%}",
         )
-    figure.add_vline(x=at, line={"color": colours.step, "width": 2})
+    figure.add_vline(x=at, line={"color": colours.text, "width": 1.5, "dash": "dot"})
     figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
     figure.update_layout(hovermode="x unified")

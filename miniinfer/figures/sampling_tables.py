@@ -134,12 +134,12 @@ def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) 
         rows.append({
             "": "●" if info.run_id == current else "",
             "run": "   " * max(0, node.depth - 1) + ("└ " if node.depth else "") + info.run_id, "name": info.name,
-            "leaves at step": edit.step if edit else None, "took": text(node.token.token_id) if node.token else "",
+            "at step": edit.step if edit else None, "took": text(node.token.token_id) if node.token else "",
             "how": "" if edit is None else "forced" if node.forced else "new settings",
             "model gave": node.raw_prob, "settings gave": node.used_prob,
             "first difference": None if node.first_difference is None else node.first_difference + 1,
-            "output tokens": len(node.run.tokens) - info.num_prompt_tokens, "ended": node.run.finish_reason or "",
             "KV bytes": node.kv_bytes, "of them shared": node.shared_bytes,
+            "output tokens": len(node.run.tokens) - info.num_prompt_tokens, "ended": node.run.finish_reason or "",
         })
     return pd.DataFrame(rows)
 

@@ -16,6 +16,7 @@ MOST_TYPED = 64  # tokens; each is a step of the model
 PROBABILITY = st.column_config.NumberColumn(format="percent")
 COLUMNS = {
     "": st.column_config.TextColumn(width=28, help="The run you are in."),
+    "name": st.column_config.TextColumn(width=150), "run": st.column_config.TextColumn(width=72),
     "model gave": PROBABILITY, "settings gave": PROBABILITY,
     "first difference": st.column_config.NumberColumn(help="First output token, from 1, that differs from the trunk."),
     "KV bytes": st.column_config.NumberColumn(format="localized", help="All blocks this run holds."),
@@ -32,7 +33,7 @@ def draw_branches(look: Look) -> None:
     frame = tree_table(nodes, look.run.info.run_id, look.text)
     picked = st.dataframe(
         frame, key="sampling_tree", hide_index=True, on_select="rerun", selection_mode="single-row",
-        column_config=COLUMNS, row_height=28, width="stretch", height="content",
+        column_config=COLUMNS, row_height=28, width="stretch", height="content", placeholder="",
     )
     rows = picked["selection"]["rows"]
     chosen = nodes[rows[0]].run if rows and rows[0] < len(nodes) else None

@@ -34,7 +34,7 @@ def draw_stages(look: Look) -> None:
     frame = stages_table(sampling, look.text)
     picked = st.dataframe(
         frame, key="sampling_stage_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        column_config=COLUMNS, row_height=28, width="stretch", height="content",
+        column_config=COLUMNS, row_height=28, width="stretch", height="content", placeholder="",
     )
     rows = picked["selection"]["rows"]
     stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)

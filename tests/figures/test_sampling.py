@@ -1,0 +1,170 @@
+"""The sampler in words, tables and plots: each number by hand, each hostile text as text."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from miniinfer.config import SamplingParams
+from miniinfer.figures import sampling_plots as plots
+from miniinfer.figures import sampling_tables as tables
+from miniinfer.figures.palette import palette
+from miniinfer.figures.sampling_words import counted, describe_order, fate, for_plotly, percent, setting
+from miniinfer.figures.token_search import search_tokens
+from miniinfer.trace.draws import draw_many, sweep_temperature
+from miniinfer.trace.prediction import Guess, score
+from miniinfer.trace.sampling import ORDERS, Sampling, sampling_of
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+PROBS = (0.4, 0.3, 0.15, 0.1, 0.05)
+
+
+def of(
+    probs: tuple[float, ...] = PROBS, prompt: tuple[int, ...] = (), output: tuple[int, ...] = (), **changes: object
+) -> Sampling:
+    params = SamplingParams(**{"temperature": 1.0, "top_p": 1.0} | changes)  # type: ignore[arg-type]
+    return sampling_of(torch.log(torch.tensor(probs)), params, prompt, output, coin=0.5)
+
+
+def text(token_id: int) -> str:
+    return HOSTILE if token_id == 1 else f"t{token_id}"
+
+
+def test_why_a_token_fell_at_top_p() -> None:
+    became = fate(of(top_p=0.8), 3)
+    assert (became.at, became.why) == ("Top-p", "0.8 was reached at rank 3; this was rank 4")
+
+
+def test_why_a_token_fell_at_top_k_after_an_earlier_filter() -> None:
+    assert fate(of(top_k=2), 4).why == "the best 2 stay; this was rank 5"
+    sampling = of(top_k=4, top_p=0.5)
+    assert fate(sampling, 4).at == "Top-k"
+    assert fate(sampling, 2).at == "Top-p"
+
+
+def test_why_a_token_fell_at_min_p() -> None:
+    assert fate(of(min_p=0.3), 3).why == "at least 12 % was needed, 0.3 of the best one's 40 %; this had 10 %"
+
+
+def test_tokens_that_stay_and_greedy() -> None:
+    assert fate(of(), 0).why == "stays, and can be drawn with 40 %"
+    greedy = of(temperature=0.0)
+    assert fate(greedy, 0).at == ""
+    behind = fate(greedy, 1)
+    assert behind.at == "Greedy"
+    assert behind.why == "greedy takes the best one; this was rank 2, 0.288 logits behind"
+    assert "lowest id" in fate(of((0.5, 0.5), temperature=0.0), 1).why
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [(0, "0 %"), (0.135, "13.5 %"), (0.0012, "0.12 %"), (1e-7, "1.0e-05 %"), (1, "100 %"), (0.99951, "99.95 %")],
+)
+def test_percent(p: float, words: str) -> None:
+    assert percent(p) == words
+
+
+def test_settings_in_words() -> None:
+    params = SamplingParams(temperature=0, top_k=40)
+    assert setting("temperature", params) == "0 = greedy"
+    assert setting("top_k", params) == "idle: greedy"
+    assert setting("min_p", params) == "off"
+    assert describe_order(tuple(ORDERS.values())[1]).endswith("Min-p → Temperature")
+    assert describe_order(()) == "no stage at all"
+
+
+def test_the_stages_table() -> None:
+    frame = tables.stages_table(of(top_k=2), text)
+    assert frame["stage"].tolist() == [
+        "Model's logits", "Repetition", "Presence, frequency", "Temperature", "Top-k", "Top-p", "Min-p", "Softmax",
+        "Draw",
+    ]  # fmt: skip
+    cut = frame.set_index("stage").loc["Top-k"]
+    assert (cut["tokens left"], cut["cut here"]) == (2, 3)
+    assert cut["mass cut"] == pytest.approx(0.3, abs=1e-6)
+    assert frame["tokens left"].tolist() == [5, 5, 5, 5, 2, 2, 2, 2, 1]
+    assert frame["mass cut"].isna().tolist() == [False, True, True, True, False, True, True, True, False]
+    before, after = frame["entropy before"].tolist(), frame["entropy after"].tolist()
+    assert before[1:] == after[:-1]
+
+
+def test_the_orders_table_puts_those_first_that_survive_in_only_one() -> None:
+    first, last = (of(temperature=0.5, top_p=0.8, order=order) for order in ORDERS.values())
+    frame = tables.orders_table(first, last, ("A", "B"), text, 10)
+    assert frame["survives"].tolist() == ["only B", "both", "both"]
+    assert frame["why not in the other"][0].startswith("Top-p: 0.8 was reached at rank 2")
+    assert tables.survivors_count(first, last) == (2, 0, 1)
+
+
+def test_penalties_are_listed_with_how_often_they_counted() -> None:
+    sampling = of(prompt=(0, 2), output=(0, 3, 3), repetition_penalty=2.0, presence_penalty=0.5, frequency_penalty=0.25)
+    assert counted(sampling) == [(0, 1, 1), (3, 0, 2), (2, 1, 0)]
+    frame = tables.penalties_table(sampling, text).set_index("id")
+    assert frame.loc[0, "in the prompt"] == "once"
+    assert frame.loc[3, "in the output"] == "twice"
+    assert frame.loc[3, "changed by presence, frequency"] == pytest.approx(-1.0)
+    assert frame.loc[2, "changed by presence, frequency"] == 0
+    assert frame.loc[2, "changed by repetition"] == pytest.approx(sampling.raw.logits[2])  # below 0: times 2
+
+
+def test_the_draws_table_adds_up() -> None:
+    draws = draw_many(of(), [i / 1000 for i in range(1000)])
+    frame = tables.draws_table(draws, [0, 1], text)
+    assert frame["drawn"].sum() == 1000
+    assert frame["probability"].sum() == pytest.approx(1)
+    assert frame["token"].iloc[-1] == "(the other 3 that stay)"
+
+
+def test_the_sweep_and_scores_tables() -> None:
+    sampling = of()
+    sweep = sweep_temperature(torch.from_numpy(sampling.raw.logits), sampling.params, temperatures=(0.0, 1.0))
+    frame = tables.sweep_table(sweep, [0, 1], text)
+    assert frame["tokens left"].tolist() == [1, 5]
+    assert frame["t0 (0)"].tolist() == [1.0, pytest.approx(0.4)]
+    frame = tables.scores_table([(3, s) for s in score([Guess("x", (2,))], sampling, 2)], text)
+    assert frame.loc[0, ["step", "counted as", "rank", "taken"]].tolist() == [3, "t2", 3, "yes"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_no_plot_lets_a_token_be_markup(dark: bool) -> None:
+    colours = palette(dark)
+    first, last = (of(temperature=0.5, top_p=0.8, order=order) for order in ORDERS.values())
+    sampling = of(top_k=3)
+    draws = draw_many(sampling, [0.1, 0.5])
+    sweep = sweep_temperature(torch.from_numpy(sampling.raw.logits), sampling.params)
+    figures = [
+        *(plots.stage_figure(sampling, n, 4, text, colours) for n in range(len(sampling.stages))),
+        plots.cumulative_figure(sampling, [(0.1, 0), (0.5, 1)], text, colours),
+        plots.draws_figure(draws, [0, 1], text, colours),
+        plots.orders_figure(first, last, ("A", "B"), 6, text, colours),
+        plots.sweep_figure(sweep, plots.sweep_leaders(sweep, 3), 1.0, text, colours),
+    ]
+    for figure in figures:
+        spec = figure.to_json()
+        assert "<img" not in spec
+        assert "\\u003cimg" not in spec
+        assert "&lt;img" in spec.replace("\\u0026", "&")
+
+
+def test_the_stage_plot_strikes_out_what_fell_and_counts_the_tail() -> None:
+    sampling = of(top_k=1)
+    stage = [s.name for s in sampling.stages].index("top_k")
+    figure = plots.stage_figure(sampling, stage, 3, lambda i: f"t{i}", palette(dark=False))
+    labels = figure.layout.yaxis.ticktext
+    assert labels[1:] == ("<s>t1</s>", "<s>t2</s>", "the other 2 tokens")
+    assert list(figure.data[0].x) == pytest.approx([0.4, 0.3, 0.15, 0.15])
+    assert list(figure.data[1].x) == pytest.approx([1, 0, 0, 0])
+
+
+def test_for_plotly_escapes() -> None:
+    assert for_plotly("<b>&amp;") == "&lt;b&gt;&amp;amp;"
+
+
+def test_searching_the_vocabulary() -> None:
+    texts = ("a", " Paris", "paris", "Paris", "Parisian", "12", "<s>", " in Paris")
+    probs = torch.tensor([0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1]).numpy()
+    assert search_tokens(texts, "Paris", probs) == [3, 1, 4, 2, 7]
+    assert search_tokens(texts, "2", probs) == [2, 5]
+    assert search_tokens(texts, "99", probs) == []
+    assert search_tokens(texts, "", probs) == []
+    assert search_tokens(texts, "<S", probs) == [6]
