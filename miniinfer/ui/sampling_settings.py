@@ -50,7 +50,7 @@ def draw_settings(base: SamplingParams, vocab_size: int) -> SamplingParams:
                 label, None, None, key=_key(name), persist_state="session",
                 format="%d" if isinstance(getattr(base, name), int) else "%g", **options,
             )
-            sentence = _complaint(name, value)
+            sentence = complaint(name, value)
             if sentence:
                 good = False
                 with st.container(key=f"sampling_error_{name}"):
@@ -131,7 +131,7 @@ def _move(name: str, by: int) -> None:
     rows[at], rows[at + by] = rows[at + by], rows[at]
 
 
-def _complaint(name: str, value: Any) -> str | None:
+def complaint(name: str, value: Any) -> str | None:
     """Why this one value cannot be used."""
     if value is None:
         return "A number is needed here."

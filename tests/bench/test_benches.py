@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bench import engine, payload, recording, report, setting
+from bench import engine, payload, recording, report, sampling, setting
 from bench.report import Figure
 from miniinfer.models.loader import LoadedModel
 
@@ -53,6 +53,12 @@ def test_payload(endless: LoadedModel) -> None:
     assert found["prefill of 40 tokens"].value > step[-1]
     parts = ("next token", "rows", "JSON and the rest")
     assert all(f"decode step, 40 tokens: {part}" in found for part in parts)
+
+
+def test_sampling(endless: LoadedModel) -> None:
+    found = sane(sampling.measure(sampling.Size(rounds=2, context=8), endless))
+    assert all(found[f"all stages, {name}"].most == sampling.MOST_MS for name in sampling.SETTINGS)
+    assert found["all stages, with the unembed product"].most is None
 
 
 def test_engine(endless: LoadedModel) -> None:

@@ -1,22 +1,260 @@
-"""The sampling page, run in process: linked to run and cursor, its views, its three buttons, its sentences."""
+"""The sampling page, run in process: linked to run and cursor, its views, its buttons, its sentences."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
 import pytest
 
-from tests.ui.app_test import App
+from miniinfer.config import SamplingParams
+from miniinfer.trace.run import ChangeParams, ForceToken
+from miniinfer.ui.sampling_settings import complaint
+from tests.ui.app_test import MARKUP, App
 
 VIEWS = ["Stages", "Any token", "Order", "The draw", "What if", "Branches", "Predict"]
+HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
 
 
-def sampling(app: App, step: int = 3) -> App:
-    app.ask(want=step, cursor=step, run=app.session.timeline.current.info.run_id)
-    return app.open("sampling")
+def sampling(app: App, step: int = 3, view: str = "Stages") -> App:
+    """The page with the current run stepped to `step`."""
+    app.session.step_to(step, math.inf)
+    app.open("sampling")
+    return show(app, view)
+
+
+def show(app: App, view: str) -> App:
+    app.test.session_state["sampling_view"] = view
+    return app.run()
+
+
+def current(app: App) -> Any:
+    run = app.session.timeline.current
+    assert run is not None
+    return run
+
+
+def texts(app: App) -> str:
+    return "\n".join(t.value for t in app.test.text)
+
+
+def field(app: App, name: str) -> Any:
+    return app.test.number_input(key=f"sampling_{name}_value")
+
+
+def frame(app: App, place: int = 0) -> pd.DataFrame:
+    return app.test.dataframe[place].value
+
+
+def plots(app: App) -> list[dict[str, Any]]:
+    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_each_view_is_drawn(app: App, view: str) -> None:
+def test_each_view_has_at_most_two_plots_and_a_table(app: App, view: str) -> None:
+    sampling(app, view=view)
+    assert len(plots(app)) <= 2
+    if view == "The draw":
+        app.test.button(key="sampling_thousand").click()
+        app.run()
+        assert len(plots(app)) == 2
+    if view != "Predict":
+        assert len(app.test.dataframe) > 0
+
+
+def test_the_page_stands_on_the_cursor_and_the_transport_moves_it(app: App) -> None:
     sampling(app)
-    app.test.session_state["sampling_view"] = view
+    run = current(app)
+    assert texts(app).startswith("Step 3: after")
+    assert frame(app)["setting"].iloc[-1] == f"coin {run.steps[2].coin:.4f}"
+    app.ask("transport", run=run.info.run_id, want=2, cursor=2, full=True)
+    assert texts(app).startswith("Step 2: after")
+    app.ask("transport", run=run.info.run_id, cursor=0, full=True)
+    assert "No token has been chosen yet" in texts(app)
+
+
+def test_all_tokens_count(app: App) -> None:
+    sampling(app)
+    assert frame(app)["tokens left"].iloc[0] == 49_152
+    labels = plots(app)[0]["layout"]["yaxis"]["ticktext"]
+    assert labels[-1] == "the other 49,138 tokens"
+
+
+def test_settings_are_tried_at_once_and_the_run_is_unharmed(app: App) -> None:
+    sampling(app)
+    before = list(current(app).seq.token_ids)
+    field(app, "temperature").set_value(0.0)
     app.run()
-    print([t.value for t in app.test.text])
+    assert "What if: with the settings at the left, 1 could be drawn" in texts(app)
+    assert frame(app)["setting"].tolist()[3] == "0 = greedy"
+    assert current(app).seq.token_ids == before
+    assert len(app.session.timeline) == 1
+    app.test.button(key="sampling_reset").click()
+    app.run()
+    assert "What if" not in texts(app)
+    assert field(app, "temperature").value == 0.8
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("temperature", -0.5, "temperature must be 0 (greedy) or more"), ("top_p", 0.0, "top_p must be above 0"),
+        ("top_p", 1.5, "top_p must be above 0"), ("min_p", 1.0, "min_p must be at least 0 and below 1"),
+        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"), ("seed", -1, "seed must be"),
+        ("top_k", -1, "top_k must be a whole number"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
+    app: App, name: str, value: float, sentence: str
+) -> None:
+    sampling(app)
+    before = frame(app)
+    field(app, name).set_value(value)
+    app.run()
+    assert sentence in texts(app)
+    pd.testing.assert_frame_equal(frame(app), before)
+    assert len(app.session.timeline) == 1
+    assert app.test.button(key="sampling_use").disabled
+
+
+def test_a_value_that_is_no_number_is_a_sentence_too() -> None:
+    assert complaint("temperature", math.nan) == "temperature must be a finite number, not nan."
+    assert complaint("top_p", None) == "A number is needed here."
+    assert complaint("top_p", 1.0) is None
+
+
+def test_top_k_above_the_vocabulary_is_a_note(app: App) -> None:
+    sampling(app)
+    field(app, "top_k").set_value(60_000)
+    app.run()
+    assert any("Above the vocabulary of 49,152" in c.value for c in app.test.caption)
+
+
+def test_the_order_can_be_named_reordered_and_switched_off_and_the_run_then_uses_it(app: App) -> None:
+    sampling(app)
+    app.test.button(key="sampling_temperature_down").click()
+    app.run()
+    app.test.checkbox(key="sampling_min_p_on").uncheck()
+    app.run()
+    assert frame(app)["stage"].tolist()[3:6] == ["Top-k", "Temperature", "Top-p"]
+    assert "Min-p" not in frame(app)["stage"].tolist()
+    app.test.button(key="sampling_use").click()
+    app.run()
+    branch = current(app)
+    assert branch.info.params.order == ("repetition", "presence_frequency", "top_k", "temperature", "top_p")
+    assert isinstance(branch.info.edit, ChangeParams)
+    assert branch.step()
+    assert app.session.timeline.cursor == 3
+    assert "What if" not in texts(app)
+
+
+def test_a_preset_fills_the_fields(app: App) -> None:
+    sampling(app)
+    app.test.selectbox(key="sampling_preset").select("Bold, rare tokens cut before")
+    app.run()
+    assert (field(app, "temperature").value, field(app, "top_p").value) == (1.5, 0.9)
+    assert frame(app)["stage"].iloc[-3] == "Temperature"
+
+
+def test_running_the_prompt_again_keeps_both_runs(app: App) -> None:
+    sampling(app)
+    field(app, "seed").set_value(5)
+    app.run()
+    app.test.button(key="sampling_new_run").click()
+    app.run()
+    assert len(app.session.timeline) == 2
+    run = current(app)
+    assert (run.info.params.seed, run.info.parent, app.session.timeline.cursor) == (5, None, 3)
+
+
+def test_what_is_tried_stays_from_step_to_step_and_page_to_page(app: App) -> None:
+    sampling(app)
+    field(app, "top_k").set_value(7)
+    app.run()
+    app.ask("transport", run=current(app).info.run_id, cursor=2, full=True)
+    assert field(app, "top_k").value == 7
+    app.open("workspace").open("sampling")
+    assert field(app, "top_k").value == 7
+    assert texts(app).startswith("Step 2: after")
+
+
+def test_any_token_is_found_by_text_and_id_with_its_reason(app: App) -> None:
+    sampling(app, view="Any token")
+    app.test.text_input(key="sampling_query").set_value("London")
+    app.run()
+    found = frame(app)
+    assert found["token"].iloc[0] in ("London", "␣London")
+    assert found["fell at"].iloc[0] == "Top-p"
+    assert "0.95 was reached at rank" in found["why"].iloc[0]
+    app.test.text_input(key="sampling_query").set_value("49151")
+    app.run()
+    assert frame(app)["id"].iloc[0] == 49_151
+
+
+def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
+    sampling(app, view="The draw")
+    before = list(current(app).seq.token_ids)
+    assert "Coin 3 of seed 0" in texts(app)
+    app.test.button(key="sampling_again").click()
+    app.run()
+    assert "Coin 4 of seed 0" in texts(app)
+    assert current(app).seq.token_ids == before
+
+
+def test_a_typed_continuation_is_one_branch_with_several_forced_tokens(app: App) -> None:
+    sampling(app, view="Branches")
+    app.test.text_input(key="sampling_typed").set_value(" the city of light")
+    next(b for b in app.test.button if b.label == "Branch with this").click()
+    app.run()
+    branch = current(app)
+    assert len(app.session.timeline) == 2
+    assert "".join(t.text for t in branch.tokens[-4:]) == " the city of light"
+    assert [m.forced for m in branch.steps[2:]] == [True] * 4
+    assert frame(app)["of them shared"].iloc[1] == 0, "its one block was shared until it was written into"
+    assert frame(app)["took"].iloc[1] == "␣the"
+    assert app.session.timeline.cursor == len(branch.steps)
+
+
+def test_an_empty_continuation_is_a_sentence(app: App) -> None:
+    sampling(app, view="Branches")
+    next(b for b in app.test.button if b.label == "Branch with this").click()
+    app.run()
+    assert "The continuation is empty" in texts(app)
+    assert len(app.session.timeline) == 1
+
+
+def test_guesses_are_scored_from_the_run(app: App) -> None:
+    sampling(app, view="Predict")
+    app.test.text_area(key="sampling_guesses").set_value("The\nzebra\n\n")
+    next(b for b in app.test.button if b.label == "Reveal step 4").click()
+    app.run()
+    assert app.session.timeline.cursor == 4
+    scores = frame(app).set_index("guess")
+    assert len(scores) == 2
+    assert scores.loc["zebra", "survived"] == "no"
+    assert "of 2 guesses were taken" in texts(app)
+
+
+def test_hostile_texts_are_never_markup(app: App) -> None:
+    app.session.new_run(HOSTILE, SamplingParams(max_new_tokens=4), chat=False, one_pass=True)
+    app.run()
+    app.ask(want=1, cursor=1, run=current(app).info.run_id)
+    ids = app.session.model.tokenizer.encode("<img src=x>", parse_special=False)  # type: ignore[union-attr]
+    app.session.branch(ForceToken(1, ids[0]))
+    app.open("sampling")
+    for view in VIEWS:
+        show(app, view)
+        for kind in MARKUP:
+            for element in app.test.get(kind):
+                assert "img" not in str(element.value), (view, kind)
+        for spec in plots(app):
+            assert "<img" not in json.dumps(spec)
+
+
+def test_without_a_model_the_page_says_what_will_stand_here(open_app: Callable[..., App], gate: Any) -> None:
+    app = open_app(gate.host).open_first("sampling")
+    assert "as soon as the model is loaded" in texts(app)
+    assert plots(app) == []
