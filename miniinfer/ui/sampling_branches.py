@@ -20,8 +20,10 @@ COLUMNS = {
     "model gave": PROBABILITY, "settings gave": PROBABILITY,
     "first difference": st.column_config.NumberColumn(help="First output token, from 1, that differs from the trunk."),
     "KV bytes": st.column_config.NumberColumn(format="localized", help="All blocks this run holds."),
-    "of them shared": st.column_config.NumberColumn(format="localized", help="In blocks that its trunk holds too, so that they stand in memory once. A block is copied when one of the "
-        "two writes into it."),
+    "of them shared": st.column_config.NumberColumn(
+        format="localized",
+        help="In blocks that its trunk holds too: in memory once. One of the two that writes into a block copies it.",
+    ),
 }  # fmt: skip
 
 

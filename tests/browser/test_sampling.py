@@ -72,7 +72,7 @@ def test_hostile_tokens_are_shown_as_text(visit):
     page.get_by_label("Prompt", exact=True).fill(HOSTILE)
     page.get_by_role("button", name="New run").click()
     tab.expect_step("step 0")
-    page.get_by_test_id("transport-next").click()
+    page.get_by_test_id("transport-forward").click()
     head(page, "^Step 1: after")
     for name in ("Stages", "Any token", "The draw", "What if", "Branches"):
         view(page, name)
