@@ -17,7 +17,7 @@ from miniinfer.trace.sampling import Sampling
 
 ROW = 21  # px of a bar
 SEGMENTS = 40  # most tokens on the cumulative bar; the others are its last part
-LABEL_WIDTH = 0.045  # of the bar, from which on a part is wide enough to be named
+LABEL_WIDTH = 0.03  # of the bar, from which on a part is wide enough to be named
 
 
 def stage_tokens(sampling: Sampling, stage: int, count: int) -> list[int]:
@@ -43,7 +43,7 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     y = list(range(len(labels)))
     colour = [colours.step if i == sampling.token_id else colours.probability for i in ids] + [colours.quiet]
     figure = go.Figure()
-    if stage:
+    if stage and not after.off:
         figure.add_bar(
             x=old, y=y, orientation="h", width=0.86, name="before",
             marker={"color": "rgba(0,0,0,0)", "line": {"color": colours.quiet, "width": 1}},
@@ -96,15 +96,15 @@ def cumulative_figure(
                 "line": {"color": colours.step if hit else "rgba(0,0,0,0)", "width": 3 if hit else 0},
             },
             text=for_plotly(name) if width >= LABEL_WIDTH else "", textposition="inside", insidetextanchor="middle",
-            textangle=0, textfont={"color": "#1b1f27", "size": 13},
+            textangle=0, textfont={"color": colours.text if is_rest else colours.on_shades, "size": 13},
             hovertemplate=f"{for_plotly(name)}<br>{percent(width)}: {lo:.4f} to {lo + width:.4f}<extra></extra>",
         )
         lo += width
     for number, (coin, token_id) in enumerate(coins):
         last = number == len(coins) - 1
         figure.add_shape(
-            type="line", x0=coin, x1=coin, y0=-0.42, y1=0.62 if last else 0.42, opacity=1 if last else 0.45,
-            line={"color": colours.step, "width": 3 if last else 1.5},
+            type="line", x0=coin, x1=coin, y0=-0.42, y1=0.62 if last else 0.42,
+            line={"color": colours.step if last else colours.text, "width": 3 if last else 1.5},
         )
         if last:
             figure.add_annotation(
@@ -114,7 +114,7 @@ def cumulative_figure(
             )
     figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
     figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
-    return _plain(figure, colours, 170, barmode="overlay")
+    return _plain(figure, colours, 170, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from miniinfer.figures.sampling_words import LABELS, TokenText, counted, fate, setting, times
+from miniinfer.figures.sampling_words import TokenText, counted, fate, setting, stage_label, times
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.prediction import Score
 from miniinfer.trace.sampling import Sampling
@@ -20,13 +20,14 @@ def stages_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
     """
     rows = [
         {
-            "stage": LABELS[stage.name], "setting": setting(stage.name, sampling.params), "tokens left": stage.num_kept,
-            "cut here": None if stage.off else stage.num_cut, "mass cut": None if stage.off else stage.mass_cut,
-            "mass moved": None if stage.off else stage.mass_moved, "entropy before": before.entropy,
+            "stage": stage_label(sampling, number), "setting": setting(stage.name, sampling.params),
+            "tokens left": stage.num_kept, "cut here": None if stage.off else stage.num_cut,
+            "mass cut": None if stage.off else stage.mass_cut, "mass moved": None if stage.off else stage.mass_moved,
+            "entropy before": before.entropy,
             "entropy after": stage.entropy, "likeliest": text(int(stage.probs.argmax())),
             "its probability": float(stage.probs.max()),
         }
-        for before, stage in zip((sampling.raw, *sampling.stages), sampling.stages, strict=False)
+        for number, (before, stage) in enumerate(zip((sampling.raw, *sampling.stages), sampling.stages, strict=False))
     ]
     drawn = float(sampling.used.probs[sampling.token_id])
     rows.append({

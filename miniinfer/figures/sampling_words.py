@@ -44,6 +44,12 @@ def setting(name: str, params: SamplingParams) -> str:
     return words.get(name, "")
 
 
+def stage_label(sampling: Sampling, stage: int) -> str:
+    """The stage's name; what takes the place of softmax at temperature 0 is called by what it does."""
+    name = sampling.stages[stage].name
+    return "Best token" if name == FINAL and sampling.params.greedy else LABELS[name]
+
+
 def describe_order(order: tuple[str, ...]) -> str:
     """The names of the stages, in order."""
     return " → ".join(LABELS[name] for name in order) if order else "no stage at all"

@@ -13,7 +13,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 from miniinfer.ui.two_columns import draw_comparison
 
 MOST_TYPED = 64  # tokens; each is a step of the model
-PROBABILITY = st.column_config.NumberColumn(format="percent")
+PROBABILITY = st.column_config.NumberColumn(format="%.3g")
 COLUMNS = {
     "": st.column_config.TextColumn(width=28, help="The run you are in."),
     "name": st.column_config.TextColumn(width=150), "run": st.column_config.TextColumn(width=72),
@@ -66,7 +66,8 @@ def _chosen(look: Look, chosen: Run) -> None:
 
 def _continuation(look: Look) -> None:
     session, step = look.session, look.place.step
-    with st.form("sampling_continuation", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+    form = st.form("sampling_continuation", border=False, clear_on_submit=True)
+    with form, st.container(horizontal=True, vertical_alignment="bottom"):
         typed = st.text_input(
             f"Type how the text goes on from step {step}", key="sampling_typed",
             help="Your text becomes tokens, and a branch takes them one after another. Words usually carry their "

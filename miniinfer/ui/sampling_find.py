@@ -12,7 +12,7 @@ from miniinfer.ui.sampling_look import Look, run_action, texts_of
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST = 50
-PROBABILITY = st.column_config.NumberColumn(format="percent")
+PROBABILITY = st.column_config.NumberColumn(format="%.3g")
 
 
 def draw_find(look: Look) -> None:
@@ -40,7 +40,7 @@ def draw_find(look: Look) -> None:
             "rank": st.column_config.NumberColumn(format="localized", help="By the model's own logits, from 1."),
             "id": st.column_config.NumberColumn(format="%d"), "why": st.column_config.TextColumn(width="large"),
         },
-        row_height=28, height=420, width="stretch",
+        row_height=28, height=420 if len(shown) > 13 else "content", width="stretch",
     )  # fmt: skip
     rows = picked["selection"]["rows"]
     chosen = shown[rows[0]] if rows and rows[0] < len(shown) else None

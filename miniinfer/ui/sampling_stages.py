@@ -6,7 +6,7 @@ import streamlit as st
 
 from miniinfer.figures.sampling_plots import stage_figure, stage_tokens
 from miniinfer.figures.sampling_tables import stages_table, tokens_table
-from miniinfer.figures.sampling_words import LABELS, describe_order
+from miniinfer.figures.sampling_words import describe_order, stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
 from miniinfer.ui.sampling_look import PLOT, Look
@@ -38,10 +38,9 @@ def draw_stages(look: Look) -> None:
     )
     rows = picked["selection"]["rows"]
     stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)
-    name = sampling.stages[stage].name
     st.markdown(f"**{_question(sampling, stage)}**")
     figure = stage_figure(sampling, stage, SHOWN, look.text, look.colours)
-    st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"Distribution after {LABELS[name]}")
+    st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"After {stage_label(sampling, stage)}")
     st.caption(
         "Outline: before this stage; bar: after it; blue: the token that these settings draw. Choose a row for another "
         f"stage. Order: {describe_order(sampling.params.order)}."
@@ -61,11 +60,12 @@ def _most_telling(sampling: Sampling) -> int:
 
 def _question(sampling: Sampling, stage: int) -> str:
     view = sampling.stages[stage]
-    label = LABELS[view.name]
+    label = stage_label(sampling, stage)
     if stage == 0:
         return "What does the model itself say?"
     if view.off:
         return f"{label} changes nothing here"
     if view.num_cut:
-        return f"What does {label} leave? {view.num_kept:,} tokens stay, {view.num_cut:,} are cut"
+        stay = "1 token stays" if view.num_kept == 1 else f"{view.num_kept:,} tokens stay"
+        return f"What does {label} leave? {stay}, {view.num_cut:,} are cut"
     return f"What does {label} change? It cuts nothing"
