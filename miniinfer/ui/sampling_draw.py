@@ -24,9 +24,9 @@ def draw_the_draw(look: Look) -> None:
     if state.get("sampling_draws_of") != here:
         state["sampling_draws_of"], state["sampling_coins"], state["sampling_many"] = here, 1, False
     with st.container(horizontal=True):
-        if st.button("Draw again, next coin", key="sampling_again", help="Only here: the run keeps its token."):
+        if st.button("Draw again, next coin", key="sampling_again"):
             state["sampling_coins"] += 1
-        if st.button(f"Draw {MANY:,} times", key="sampling_thousand", help="The coins of this seed from here on."):
+        if st.button(f"Draw {MANY:,} times", key="sampling_thousand"):
             state["sampling_many"] = True
         if st.button("Start over", key="sampling_over", disabled=state["sampling_coins"] == 1):
             state["sampling_coins"], state["sampling_many"] = 1, False
@@ -42,7 +42,8 @@ def draw_the_draw(look: Look) -> None:
     token_id, toss = pairs[-1][1], pairs[-1][0]
     st.text(
         f"Coin {index + count} of seed {seed} is {toss:.6f} and lands on “{look.text(token_id)}”. Each token is as "
-        "wide as its used probability; the coin depends on seed and place alone: other settings meet the same one."
+        "wide as its used probability; the coin depends on seed and place alone: other settings meet the same one. "
+        "Drawing again tosses the coins of the places that follow; the run keeps its token."
     )
     if look.params.greedy:
         st.caption("Temperature 0 is greedy: one token fills the bar, so every coin lands on it.")
