@@ -74,7 +74,8 @@ def test_hostile_tokens_are_shown_as_text(visit):
     tab.expect_step("step 0")
     page.get_by_test_id("transport-forward").click()
     head(page, "^Step 1: after")
-    for name in ("Stages", "Any token", "The draw", "What if", "Branches"):
+    shows = {"Stages": "Outline: before", "Any token": "The best 50", "What if": "Who wins", "Branches": "Which runs"}
+    for name, words in shows.items():
         view(page, name)
-        expect(page.locator(".st-key-sampling [data-testid=stCaptionContainer]").first).to_be_visible()
+        expect(page.locator(".st-key-sampling").get_by_text(words).first).to_be_visible()
         assert page.evaluate("document.querySelectorAll('img[src=x], .st-key-sampling b').length") == 0
