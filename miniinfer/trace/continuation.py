@@ -21,9 +21,14 @@ def force_tokens(run: LiveRun, step: int, token_ids: Sequence[int], run_id: str,
     trunk = run
     for index, token_id in enumerate(token_ids):
         last = index == len(token_ids) - 1
-        if run is not trunk and not run.step():
-            break
-        branch = run.fork(ForceToken(step + index, token_id), run_id if last else f"{run_id} to {index}", name)
+        try:
+            if run is not trunk and not run.step():
+                break
+            branch = run.fork(ForceToken(step + index, token_id), run_id if last else f"{run_id} to {index}", name)
+        except BaseException:
+            if run is not trunk:
+                run.release()
+            raise
         if run is not trunk:
             run.release()
         run = branch

@@ -46,6 +46,16 @@ def test_a_continuation_of_one_token_is_a_forced_token_and_of_none_is_refused() 
         force_tokens(run, 2, [], "r3", "typed")
 
 
+def test_a_continuation_that_fails_leaves_nothing_behind() -> None:
+    run = finished_run()
+    used = run.engine.pool.num_used
+    with pytest.raises(BadInputError, match="Token ids of this model"):
+        force_tokens(run, 3, [7, 8, 999], "r2", "typed")
+    assert list(run.engine.sequences.values()) == [run.seq]
+    assert run.engine.pool.num_used == used
+    run.engine.check()
+
+
 def test_a_continuation_ends_where_the_run_ends() -> None:
     run = finished_run()
     branch = force_tokens(run, 12, [5, 6, 7], "r2", "typed")  # the twelfth token is the last that fits

@@ -218,6 +218,14 @@ def test_a_typed_continuation_is_one_branch_with_several_forced_tokens(app: App)
     assert app.session.timeline.cursor == len(branch.steps)
 
 
+def test_a_run_can_be_named(app: App) -> None:
+    sampling(app, view="Branches")
+    app.session.rename(current(app).info.run_id, "  the   trunk ")
+    app.session.rename(current(app).info.run_id, "   ")
+    app.run()
+    assert frame(app)["name"].tolist() == ["the trunk"]
+
+
 def test_an_empty_continuation_is_a_sentence(app: App) -> None:
     sampling(app, view="Branches")
     next(b for b in app.test.button if b.label == "Branch with this").click()
