@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from miniinfer.errors import BadInputError, MiniInferError
@@ -48,8 +49,12 @@ def _usual_places() -> list[str]:
 
 
 def _playwrights_own() -> str | None:
-    from playwright.sync_api import sync_playwright
+    def ask() -> str:
+        from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        path = playwright.chromium.executable_path
+        with sync_playwright() as playwright:
+            return playwright.chromium.executable_path
+
+    with ThreadPoolExecutor(1) as thread:  # of its own: Playwright refuses a second one in a thread that has one
+        path = thread.submit(ask).result()
     return path if Path(path).is_file() else None

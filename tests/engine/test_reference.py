@@ -71,10 +71,11 @@ def test_one_prompt(number: int, model, endless, reference) -> None:
     assert seen.norms == pytest.approx(case["resid_norm_last"], rel=1e-3)
     for name, row in case["attn_last_row"].items():
         torch.testing.assert_close(seen.rows[name], torch.tensor(row), atol=1e-4, rtol=0)
-    while engine.step():
-        pass
+    if number in (0, 4, 9):  # all ten go on in one engine below, which takes a third of the steps
+        while engine.step():
+            pass
+        check_greedy(seq.output_ids, case)
     engine.check()
-    check_greedy(seq.output_ids, case)
 
 
 def test_all_prompts_in_one_engine(model, endless, reference) -> None:
