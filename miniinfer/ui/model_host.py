@@ -6,7 +6,9 @@ Nothing here imports torch until the first model is asked for, so that the page 
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from miniinfer.errors import MiniInferError
 if TYPE_CHECKING:
     from miniinfer.engine.worker import EngineWorker
     from miniinfer.models.loader import LoadedModel
+
+FIRST_PAGE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,8 @@ class ModelHost:
         with self._loading:
             self._set(key, ModelStatus("loading", "Starting the engine.", None))
             try:
+                if not self.num_loads:
+                    self._let_the_page_through()
                 from miniinfer.engine.threads import configure
 
                 configure()
@@ -133,6 +139,12 @@ class ModelHost:
             # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
             gc.collect()
             gc.freeze()
+
+    def _let_the_page_through(self) -> None:
+        """Importing torch holds Python's lock for a second, while the browser fetches the page's scripts from this very
+        process. It goes first, and from then on a thread that waits gets the lock ten times as soon."""
+        sys.setswitchinterval(0.0005)
+        time.sleep(FIRST_PAGE_SECONDS)
 
     def _warm_up(self, model: LoadedModel) -> None:
         """One short run, thrown away: the first products of a process pay for thread pools and kernels."""
