@@ -98,7 +98,7 @@ def _real(name: str, value: object) -> float:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How the next token is chosen. temperature 0 is greedy: argmax, lowest id on a tie; other stages change nothing.
+    """How the next token is chosen. temperature 0 is greedy: argmax, lowest id on a tie; filters change nothing.
 
     top_k 0 is off (above the vocabulary it is clamped); repetition counts prompt and output, once per id; presence and
     frequency count the output only. `order` is the order in which the logits processors run. Raises BadInputError.
@@ -146,3 +146,9 @@ class SamplingParams:
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
+
+    def note_for(self, vocab_size: int) -> str | None:
+        """What a setting does that its number does not say for a vocabulary of this size, in a sentence."""
+        if self.top_k > vocab_size:
+            return f"top_k {self.top_k:,} is above the vocabulary of {vocab_size:,} tokens, so it keeps all of them."
+        return None

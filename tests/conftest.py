@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from miniinfer.engine.threads import configure
+
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+
+configure()  # before any test imports torch
 
 DATA = Path(__file__).parent / "data"
 

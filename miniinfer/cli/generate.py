@@ -60,6 +60,9 @@ def run(options: argparse.Namespace) -> int:
 
     model = loading.load(options)
     ids = loading.chat_ids(model, options.prompt) if options.chat else loading.raw_ids(model, options.prompt)
+    note = options.params.note_for(model.config.vocab_size)
+    if note:
+        print(note, file=sys.stderr)
     generation = Generation(model, ids, options.params)
     for record, text in generation:
         if options.json:

@@ -111,7 +111,8 @@ def _submit(session: Session, *, branch: bool) -> None:
             session.new_run(
                 state["prompt"], params, chat=state["kind"] == "chat", one_pass=state["prefill"] == "one pass"
             )
-        state["panel_error"] = None
+        model = session.model
+        state["panel_error"] = params.note_for(model.config.vocab_size) if model is not None else None
     except MiniInferError as error:
         state["panel_error"] = str(error)
     st.rerun()

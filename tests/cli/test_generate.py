@@ -163,3 +163,9 @@ def test_an_id_that_is_no_token_is_refused(command: Run) -> None:
     status, out, err = command("logits", "--ids", "1,49152")
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
+
+
+def test_a_top_k_above_the_vocabulary_is_clamped_with_a_note(command: Run) -> None:
+    status, _, err = command("generate", "Hi", "--top-k", "60000", "--max-new-tokens", "1")
+    assert status == 0
+    assert "top_k 60,000 is above the vocabulary of 49,152 tokens" in err
