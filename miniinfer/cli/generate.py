@@ -70,11 +70,11 @@ def run(options: argparse.Namespace) -> int:
         else:
             print(text, end="", flush=True)
     rest = generation.end()
-    if generation.sequence.error is not None:
-        raise MiniInferError(generation.sequence.error)
     if options.json:
         write_json(generation.result())
-    else:
+    if generation.sequence.error is not None:
+        raise MiniInferError(f"{generation.sequence.error} Less extreme penalties or another prompt may help.")
+    if not options.json:
         print(rest, flush=True)
         print(summary(generation.records, generation.result(), model.device, model.dtype), file=sys.stderr)
     return 0

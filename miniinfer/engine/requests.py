@@ -10,7 +10,10 @@ from miniinfer.errors import BadInputError
 
 def checked_prompt(prompt_ids: Iterable[int], vocab_size: int, context_length: int) -> list[int]:
     """The ids as a list, if there is at least one, all are in the vocabulary, and they fit into the context."""
-    token_ids = [checked_id(token_id, vocab_size) for token_id in prompt_ids]
+    try:
+        token_ids = [checked_id(token_id, vocab_size) for token_id in prompt_ids]
+    except TypeError:
+        raise BadInputError(f"A prompt is a list of token ids, not {prompt_ids!r}.") from None
     if not token_ids:
         raise BadInputError("The prompt has no tokens: give at least one.")
     if len(token_ids) > context_length:
@@ -22,6 +25,8 @@ def checked_prompt(prompt_ids: Iterable[int], vocab_size: int, context_length: i
 
 def checked_id(token_id: int, vocab_size: int) -> int:
     try:
+        if isinstance(token_id, bool):
+            raise TypeError
         checked = operator.index(token_id)
     except TypeError:
         raise BadInputError(f"A token id is a whole number, not {token_id!r}.") from None

@@ -169,3 +169,13 @@ def test_a_top_k_above_the_vocabulary_is_clamped_with_a_note(command: Run) -> No
     status, _, err = command("generate", "Hi", "--top-k", "60000", "--max-new-tokens", "1")
     assert status == 0
     assert "top_k 60,000 is above the vocabulary of 49,152 tokens" in err
+
+
+def test_an_aborted_request_still_prints_its_last_line(command: Run) -> None:
+    status, out, err = command("generate", "Hi", "--repetition-penalty", "1e-300", "--json")
+    *_, result = objects(out)
+    assert status == 1
+    assert list(result) == RESULT_KEYS
+    assert result["finish_reason"] == "abort"
+    assert "penalties" in err
+    assert err.count("\n") == 1

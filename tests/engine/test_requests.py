@@ -214,3 +214,11 @@ def test_a_waiting_sequence_gets_the_blocks_of_one_that_is_released() -> None:
 def test_errors_are_for_people() -> None:
     assert issubclass(OutOfBlocksError, MiniInferError)
     assert TINY.vocab_size == len(shared_tiny().token_bytes)
+
+
+@pytest.mark.parametrize("prompt", [[True], None, 7, [1.5], ["1"]])
+def test_a_prompt_that_is_no_list_of_ids_is_a_sentence(prompt) -> None:
+    engine = Engine(tiny_model())
+    with pytest.raises(BadInputError, match="token id"):
+        engine.add_request(prompt)
+    assert not engine.sequences

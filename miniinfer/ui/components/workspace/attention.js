@@ -119,10 +119,11 @@ export function createAttention(bus) {
   };
 }
 
-/** u8 on the square-root scale -> "43 %", "1.2 %", as exact as 8 bits are. */
+/** u8 on the square-root scale -> "≈ 43 %", "≈ 0.5 %": no more digits than 8 bits hold, and a sign that says so. */
 export function attention(value) {
   const p = (value / 255) ** 2;
-  return p >= 0.1 || value === 0 ? `${Math.round(100 * p)} %` : p >= 0.001 ? `${(100 * p).toFixed(1)} %` : "< 0.1 %";
+  if (value === 0 || p < 0.001) return "< 0.1 %";
+  return p >= 0.01 ? `≈ ${Math.round(100 * p)} %` : `≈ ${(100 * p).toFixed(1)} %`;
 }
 
 /** What the tooltip says of one cell. */

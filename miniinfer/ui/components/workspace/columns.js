@@ -22,7 +22,7 @@ export const length = (name, source) => number(name, null, fixed(2), source);
 export const share = (name, source) => number(name, "0 to 1", fixed(3), source);
 export const percent = (name, source) => number(name, "%", fixed(2), source);
 /** As percent, with the digits that 8 bits on a square-root scale give. */
-export const attention = (name, source) => number(name, "%", fixed(1), source);
+export const attention = (name, source) => number(`${name}, rounded to 8 bits`, "%", String, source);
 export const token = (name) => ({ name, unit: null, kind: "token", show: String, source: null });
 export const text = (name, width = 80) => ({ name, unit: null, kind: "text", show: String, source: null, width });
 
@@ -32,6 +32,9 @@ export const float32 = (x) => (Number.isFinite(x) ? Number(x.toPrecision(7)) : n
 /** A probability in per cent. */
 export const hundredfold = (p) => (p === null || p === undefined || Number.isNaN(p) ? null : float32(100 * p));
 
-/** An attention weight as it is kept, round(255 sqrt(p)), in per cent. */
-export const weight = (value) =>
-  value === null || value === undefined ? null : Number((100 * (value / 255) ** 2).toFixed(3));
+/** An attention weight in per cent, to the digits that its 8 bits, round(255 sqrt(p)), hold. */
+export const weight = (value) => {
+  if (value === null || value === undefined) return null;
+  const percent = 100 * (value / 255) ** 2;
+  return Number(percent.toFixed(percent >= 1 ? 0 : 1));
+};
