@@ -1,4 +1,4 @@
-"""Make the recorded run that ships with the project: `python tools/record_example.py`. The real model, float32, CPU."""
+"""Make the recorded run that ships with the project: `python -m tools.record_example`. The real model, float32, CPU."""
 
 from __future__ import annotations
 

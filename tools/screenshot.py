@@ -1,4 +1,4 @@
-"""Make the README's picture from the running app: `python tools/screenshot.py`. Needs the test requirements."""
+"""Make the README's picture from the running app: `python -m tools.screenshot`. Needs the test requirements."""
 
 from __future__ import annotations
 
