@@ -6,7 +6,6 @@ import streamlit as st
 
 from miniinfer.figures.workspace import HeadAsk, Selection
 from miniinfer.ui.ask import Ask
-from miniinfer.ui.frame import sync_address
 from miniinfer.ui.mount import ask_of, mount_workspace
 from miniinfer.ui.session import Session
 
@@ -19,7 +18,6 @@ def draw_workspace(session: Session) -> None:
     def workspace() -> None:
         asked: Selection | None = st.session_state["workspace_selection"]
         message = session.message(asked or _everything(session))
-        sync_address(session)
         mount_workspace(message, lambda: _on_ask(session))
 
     workspace()

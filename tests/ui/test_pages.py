@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "compare", "model")
+PAGES = ("workspace", "sampling", "compare", "model")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -34,14 +34,14 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     app = open_app(fresh_process=True).open_first(page)
     assert app.components == {"transport"}
     assert app.test.sidebar.button
-    assert [p["page_name"] for p in app.test._registered_pages.values()] == ["Workspace", "Compare", "Model"]
+    assert [p["page_name"] for p in app.test._registered_pages.values()] == ["Workspace", "Sampling", "Compare", "Model"]
     app.run()
     assert app.components == {"transport"}
 
 
 def test_run_and_step_stand_in_the_address_on_every_page(app):
+    """Of a step the browser writes the address itself; every full run of the script writes it too."""
     app.ask(n=1, run="r1", want=2, cursor=2, have={"meta": 1, "tok": 6, "kv": 5})
-    assert app.test.query_params == {"run": "r1", "step": "2"}
     for page in (*PAGES, "workspace"):
         app.open(page)
         assert app.test.query_params == {"run": "r1", "step": "2"}

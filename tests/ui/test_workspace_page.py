@@ -53,7 +53,6 @@ def test_before_the_model_every_figure_says_recorded(open_app, gate):
     header, blobs = app.message
     assert (header["cursor"], header["meta"], header["tokens"]) == (4, [], [])
     assert set(blobs) == {"rows:4"}
-    assert app.test.query_params == {"run": "example", "step": "4"}
 
 
 def test_the_example_goes_live_whichever_run_notices_that_the_model_is_ready(open_app, gate):
@@ -131,7 +130,6 @@ def test_forcing_a_candidate_answers_with_the_whole_branch(app):
     shown = header["details"]["2"]["next"]
     assert (shown["token"], shown["forced"]) == (token.token_id, True)
     assert blobs["rows:2"].shape == (30, 9, 6)
-    assert app.test.query_params == {"run": "r2", "step": "2"}
     app.ask(n=5, open="r1")
     header, _ = app.message
     assert (header["run"]["id"], header["cursor"], header["meta_from"], len(header["meta"])) == ("r1", 3, 1, 3)

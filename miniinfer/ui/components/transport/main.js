@@ -1,5 +1,6 @@
 // The transport: in the frame of every page. Streamlit calls the default export again for new data and for a new theme.
 
+import { keepAddress } from "../shared/address.js";
 import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
 import { readTheme } from "../shared/theme.js";
@@ -26,6 +27,6 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 function build(bus, parent) {
   const bar = createBar(bus);
   parent.append(bar.root);
-  const stops = [listenKeys(bus), bus.on((dirty) => bar.paint(dirty)), bar.stop];
+  const stops = [listenKeys(bus), keepAddress(bus), bus.on((dirty) => bar.paint(dirty)), bar.stop];
   return { bar, data: null, stop: () => (stops.forEach((stop) => stop()), bar.root.remove()) };
 }
