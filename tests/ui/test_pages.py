@@ -34,7 +34,8 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     app = open_app(fresh_process=True).open_first(page)
     assert app.components == {"transport"}
     assert app.test.sidebar.button
-    assert [p["page_name"] for p in app.test._registered_pages.values()] == ["Workspace", "Sampling", "Compare", "Model"]
+    names = [p["page_name"] for p in app.test._registered_pages.values()]
+    assert names == ["Workspace", "Sampling", "Compare", "Model"]
     app.run()
     assert app.components == {"transport"}
 
