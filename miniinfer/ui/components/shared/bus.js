@@ -91,11 +91,14 @@ class Bus {
   /** A message from Python for the workspace: {header, blob} of protocol.js. */
   receive(message) {
     const { header } = message;
+    const was = this.history?.info;
     const asked = this.asks.inflight?.body;
     const before = this.history?.last ?? 0;
     const isFirst = this.store.current === null && this.store.frame?.run === header.run?.id;
     const isNew = this.store.merge(message, this.cursor);
-    if (isNew) this.#switched(header, isFirst);
+    // The example has gone live: the same run under a new name, so what the user did in this very moment still holds.
+    const wentLive = was?.kind === "recorded" && !header.runs.some((run) => run.id === was.id);
+    if (isNew) this.#switched(header, (isFirst && this.#touched) || wentLive);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
@@ -123,9 +126,9 @@ class Bus {
     this.asks.request();
   }
 
-  // isFirst: the transport has shown this run already; what the user did there before the workspace was mounted still holds.
-  #switched(header, isFirst) {
-    const wanted = isFirst && this.#touched ? (this.target ?? this.cursor) : null;
+  // keepsPlace: the user has been in this run already, in the transport or in its recording, and stays where they are.
+  #switched(header, keepsPlace) {
+    const wanted = keepsPlace ? (this.target ?? this.cursor) : null;
     this.#touched = false;
     this.asks.reset(header.cursor);
     this.target = this.selection = this.hover = this.notice = null;
