@@ -92,7 +92,7 @@ class EngineConfig:
         if self.batching not in ("continuous", "static"):
             raise BadInputError(f"batching must be continuous or static, not {self.batching!r}.")
         if self.prefix_caching and self.reserve_blocks:
-            raise BadInputError("prefix_caching shares blocks, and reserve_blocks gives each sequence its own: choose one.")
+            raise BadInputError("reserve_blocks gives each sequence its own blocks, so prefix_caching must be off.")
         for name in ("block_size", "pool_chunk_blocks", "max_num_batched_tokens", "max_num_seqs"):
             value = getattr(self, name)
             if not (isinstance(value, int) and not isinstance(value, bool) and value > 0):

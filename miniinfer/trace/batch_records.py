@@ -36,7 +36,8 @@ class LaneState(StrEnum):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A likely next token. raw_prob: softmax of the model's own logits. used_prob: what the draw used; greedy: 1 or 0."""
+    """A likely next token. raw_prob: softmax of the model's own logits. used_prob: what the draw used (greedy: 1,
+    0)."""
 
     token: TokenInfo
     raw_prob: float
@@ -114,9 +115,10 @@ class BatchStep:
 
     states: what every request of the run is doing, by id. waiting: the queue that this step left, in the order in which
     it will be served, preempted ones included. waits_for: why the first of them did not start: budget | seqs | blocks |
-    batch (static: until the batch ends). budget: the most slots that the step may compute; num_tokens + wasted_slots
-    were. An idle step (nobody there, the next request has not arrived) has no rows and takes no time.
-    final_norm: [R, E] read-only, the vectors from which the rows with a token chose it, in the order of `rows`.
+    policy (decode-first: another prompt is being computed) | batch (static: until the batch ends). budget: the most
+    slots that the step may compute; num_tokens + wasted_slots were. An idle step (nobody there, the next request has
+    not arrived) has no rows and takes no time. final_norm: [R, E] read-only, the vectors from which the rows with a
+    token chose it, in the order of `rows`.
     """
 
     step: int
@@ -170,7 +172,8 @@ class BatchStep:
 
 @dataclass(frozen=True)
 class BatchTrace:
-    """A batch run as far as it has come. refused: request id -> the sentence that says why it never ran."""
+    """A batch run as far as it has come. refused: request id -> the sentence that says why it never ran. aborted:
+    request id -> the number of steps after which somebody ended it."""
 
     model_name: str
     dtype: str
@@ -178,6 +181,7 @@ class BatchTrace:
     settings: BatchSettings
     prompt_tokens: Mapping[str, tuple[TokenInfo, ...]]
     refused: Mapping[str, str]
+    aborted: Mapping[str, int]
     num_blocks: int  # the most that the pool may have
     block_bytes: int
     context_length: int
@@ -262,5 +266,5 @@ class AloneComparison:
 
     @property
     def could_differ(self) -> bool:
-        """True if the smallest margin is within reach of the difference: another order of adding may choose otherwise."""
+        """True if the smallest margin is within reach of the difference: another order of adding may turn it."""
         return self.smallest_margin <= 2 * self.largest_logit_difference

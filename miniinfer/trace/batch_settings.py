@@ -42,11 +42,11 @@ class BatchRequest:
 class BatchSettings:
     """How the requests are served. Raises BadInputError.
 
-    batching: "continuous": whoever is done leaves, and the next one joins in the next step; "static": a batch is formed,
-    padded to its longest, and nobody joins before all of it is done. policy: see `config.POLICIES`. token_budget: the
-    most slots that a step computes. num_blocks: the size of the pool, None: as many as the requests can need.
-    paging off: a request takes all the blocks that it can ever need when it starts. prefix_caching: full blocks with
-    the same beginning are shared and kept when free; it needs paging.
+    batching: "continuous": whoever is done leaves, and the next one joins in the next step; "static": a batch is
+    formed, padded to its longest, and nobody joins before all of it is done. policy: see `config.POLICIES`.
+    token_budget: the most slots that a step computes. num_blocks: the size of the pool, None: as many as the requests
+    can need. paging off: a request takes all the blocks that it can ever need when it starts. prefix_caching: full
+    blocks with the same beginning are shared and kept when free; it needs paging.
     """
 
     batching: Batching = "continuous"

@@ -22,6 +22,7 @@ def request_at(trace: BatchTrace, request_id: str, step: int) -> RequestView:
     if first is not None and len(chosen) > 1:
         tpot_ms = (chosen[-1][0].end_ms - first.end_ms) / (len(chosen) - 1)
     refused = trace.refused.get(request_id)
+    aborted = trace.aborted.get(request_id, step + 1) <= step
     return RequestView(
         request_id=request_id,
         state=_state(trace, request_id, step),
@@ -30,8 +31,8 @@ def request_at(trace: BatchTrace, request_id: str, step: int) -> RequestView:
         output=output,
         text=_text([row for _, row in chosen], request.params.stop),
         first_token_step=first.step if first else None,
-        finished_step=ended[0].step if ended else None,
-        finish_reason=ended[1].finish_reason if ended else ("abort" if refused else None),
+        finished_step=ended[0].step if ended else trace.aborted[request_id] if aborted else None,
+        finish_reason=ended[1].finish_reason if ended else "abort" if refused or aborted else None,
         error=ended[1].error if ended else refused,
         ttft_ms=first.end_ms - arrived_ms if first else None,
         tpot_ms=tpot_ms,
@@ -81,6 +82,8 @@ def longest_request(trace: BatchTrace) -> str | None:
 def _state(trace: BatchTrace, request_id: str, step: int) -> LaneState:
     if request_id in trace.refused:
         return LaneState.REFUSED
+    if trace.aborted.get(request_id, step + 1) <= step:
+        return LaneState.FINISHED
     if not trace.steps[:step]:
         return LaneState.WAITING if trace.request(request_id).arrival == 0 else LaneState.PENDING
     return trace.steps[:step][-1].states[request_id]
