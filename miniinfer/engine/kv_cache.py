@@ -69,7 +69,8 @@ class KVCache:
             slots.index_copy_(1, slot_mapping, rows.transpose(0, 1))
 
     def gather(self, layer: int, which: int, blocks: Tensor, num_seqs: int, context_len: int) -> Tensor:
-        """KEYS or VALUES of S sequences in order of position: [K * S, C, D], good until the next gather of the same kind.
+        """KEYS or VALUES of S sequences in order of position: [K * S, C, D], good until the next gather of the same
+        kind.
 
         blocks: the block tables [S * B], one after another. Each gather writes over the one before it: memory that is
         new each time has to be mapped page by page, which costs more than the copying (at 8 x 256 positions twice the
