@@ -207,7 +207,7 @@ class Session:
             try:
                 return self.look([run], lambda: encode(run, selection, around))
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
-                bare = replace(selection, details=(), head=None, row=None, probs_from=None)
+                bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
                 shown = replace(around, error=str(error))
                 return self.look([run], lambda: encode(run, bare, shown))
 
