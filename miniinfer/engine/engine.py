@@ -1,7 +1,8 @@
 """The engine of one user: requests go in, `step` computes one more piece of each, `fork` goes back and branches.
 
 Reading order of this package: engine, program, stages/ (inputs, attention, mlp, output), then what they lean on: state,
-scheduler and block_pool, kv_cache and placement, groups, logits and sampler.
+scheduler, policies, block_pool and prefix_cache, kv_cache and placement, groups, logits and sampler; static_scheduler
+and padding for static batching.
 """
 
 from __future__ import annotations

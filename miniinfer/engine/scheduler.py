@@ -99,6 +99,8 @@ class Scheduler:
                 schedule.waits_for = self._start(schedule, seq, alone=only is not None)
         if not schedule.scheduled:
             raise self._nobody(able, parked)
+        if schedule.preempted:
+            schedule.waits_for = "blocks"
         # Whoever was asked first, the one-row sequences stand side by side: they attend as one group.
         schedule.scheduled.sort(key=lambda entry: entry.seq.in_prefill)
         self.num_steps += 1

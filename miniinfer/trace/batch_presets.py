@@ -38,7 +38,7 @@ ONE_LONG = Preset(
         _request(1, "Once upon a time, in a small village by the sea, there lived", 40),
         *(_request(i + 2, prompt, 6, arrival=0 if i < 3 else 4) for i, prompt in enumerate(_SHORT)),
     ),
-    BatchSettings(max_seqs=4, token_budget=64, num_blocks=24),
+    BatchSettings(max_seqs=4, token_budget=64, num_blocks=10),
 )
 
 _SYSTEM = (

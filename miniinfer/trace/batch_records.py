@@ -77,7 +77,8 @@ class BatchRow:
 
 @dataclass(frozen=True)
 class BlockGrid:
-    """Every block of the pool at the end of a step; blocks of requests that ended in it are still theirs.
+    """Every block of the pool at the end of a step (of a pool without a size, or of more than 4,096 blocks, those that
+    were needed so far); blocks of requests that ended in it are still theirs.
 
     owners[b]: ids of the requests whose table holds block b, in order of arrival; nobody: it is free.
     filled[b]: positions of it that hold something computed. cached[b]: its contents can be found by the prefix cache.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from miniinfer.engine.weights import ModelLike
 
 Encode = Callable[[BatchRequest], Sequence[int]]
+MOST_AT_ONCE = 4096  # blocks by which a pool begins or grows, however many it may come to have
 MAX_GROWTHS = 8  # a pool without a size grows to what the requests can need in so many pieces at most
 
 
@@ -65,6 +66,7 @@ class BatchRun:
         for request in self.requests:
             self._refuse_if_too_long(request)
         chunk = self.num_blocks if self.settings.num_blocks else max(16, -(-self.num_blocks // MAX_GROWTHS))
+        chunk = min(chunk, MOST_AT_ONCE)
         self.engine: Engine = Engine(model, self.settings.engine_config(self.num_blocks, chunk))
         self._pending = [r for r in self.requests if r.request_id not in self.refused]
         self._most_computed: dict[str, int] = {}
@@ -171,7 +173,7 @@ class BatchRun:
 
     def block_grid(self) -> BlockGrid:
         pool, size = self.engine.pool, self.settings.block_size
-        num_blocks = max(pool.num_blocks, self.settings.num_blocks or 0)
+        num_blocks = max(pool.num_blocks, min(self.settings.num_blocks or 0, MOST_AT_ONCE))
         owners: list[tuple[str, ...]] = [()] * num_blocks
         filled = [0] * num_blocks
         cached = [block in pool.prefixes for block in range(num_blocks)]

@@ -13,20 +13,11 @@ from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError
-from tests.engine.helpers import GREEDY, PROMPT, PROMPTS, logits_by_seq, run_all, shared_tiny, solo
+from tests.engine.helpers import GREEDY, PROMPT, PROMPTS, logits_by_seq, poison, run_all, shared_tiny, solo
 
 ACROSS_SHAPES = 1e-3
 HEAD = list(range(20, 32))  # a beginning that several prompts share: three full blocks
 SHARED = (*(HEAD + tail for tail in ([5, 17], [1, 2, 3, 4, 5, 6], [60])), HEAD, HEAD[:6], [33, 8])
-
-
-@torch.inference_mode()
-def poison(engine: Engine) -> None:
-    """Fill every free block with NaN, but for those that the prefix cache keeps."""
-    engine.kv_cache.grow_to(engine.pool.num_blocks)
-    for block, count in enumerate(engine.pool.ref_counts):
-        if count == 0 and block not in engine.pool.prefixes:
-            engine.kv_cache.data[:, :, :, block] = float("nan")
 
 
 def serve(

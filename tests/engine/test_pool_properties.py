@@ -47,7 +47,7 @@ class Machine(RuleBasedStateMachine):
             block_size=SIZE, max_num_batched_tokens=7, max_num_seqs=4, policy=policy,
             prefix_caching=memory == "prefixes", reserve_blocks=memory == "reserved",
         )  # fmt: skip
-        self.pool = BlockPool(chunk_blocks=2, max_blocks=14)
+        self.pool = BlockPool(chunk_blocks=2, max_blocks=11)
         self.scheduler = Scheduler(self.config, self.pool)
         self.kv_cache = FakeCache()
         self.all: list[Sequence] = []
@@ -116,6 +116,11 @@ class Machine(RuleBasedStateMachine):
             if entry.stop == entry.seq.num_tokens:
                 entry.seq.token_ids.append(1000 + entry.seq.num_tokens)
 
+    @rule(count=st.integers(2, 9))
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.step(None, None)
+
     @invariant()
     def books_balance(self) -> None:
         check_books(self.all, self.scheduler, frozenset())
@@ -163,23 +168,24 @@ TestPool.settings = settings(max_examples=100, stateful_step_count=40, deadline=
 
 @settings(max_examples=150, deadline=None)
 @given(
-    requests=st.lists(st.tuples(st.integers(0, 30), st.integers(1, 20), st.integers(0, 9)), min_size=1, max_size=12),
+    requests=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 12), st.integers(0, 15)), min_size=3, max_size=12),
     policy=st.sampled_from(sorted(POLICIES)), static=st.booleans(),
-    memory=st.sampled_from(["plain", "prefixes", "reserved"]), budget=st.integers(1, 12), blocks=st.integers(10, 20),
+    memory=st.sampled_from(["plain", "prefixes", "reserved"]), budget=st.integers(1, 12), spare=st.integers(0, 4),
 )  # fmt: skip
-def test_everybody_gets_there(requests, policy, static, memory, budget, blocks) -> None:
+def test_everybody_gets_there(requests, policy, static, memory, budget, spare) -> None:
     """Requests (arrival step, prompt, new tokens), each of which fits into the pool alone, until all have ended: nobody
     starves, whatever the policy, and every block comes back."""
     config = EngineConfig(
         block_size=SIZE, max_num_batched_tokens=budget, max_num_seqs=4, policy=policy,
         prefix_caching=memory == "prefixes", reserve_blocks=memory == "reserved",
     )  # fmt: skip
-    pool = BlockPool(chunk_blocks=4, max_blocks=blocks)
+    largest = max(-(-(prompt + max(0, new - 1)) // SIZE) for _, prompt, new in requests)
+    pool = BlockPool(chunk_blocks=4, max_blocks=largest + spare)
     scheduler = (StaticScheduler if static else Scheduler)(config, pool)
     coming = sorted(requests)
     alive: list[Sequence] = []
     most_work = sum(prompt + new + 1 for _, prompt, new in requests)
-    for step in range(31 + 20 * most_work):
+    for step in range(10 + 20 * most_work):
         while coming and coming[0][0] <= step:
             _, prompt, new = coming.pop(0)
             seq = Sequence(f"s{len(coming)}", list(range(prompt)), prompt, SamplingParams(max_new_tokens=new))

@@ -108,7 +108,7 @@ def test_who_arrived_last_is_preempted_and_computes_everything_again() -> None:
     assert {seq.seq_id: n for seq, n, _ in schedule.scheduled} == {"a": 1, "b": 1}, "a takes a block that c had"
     assert schedule.preempted == [c]
     assert (c.status, c.block_table, c.num_computed_tokens, c.num_preemptions) == (SequenceStatus.WAITING, [], 0, 1)
-    assert (c.num_tokens, list(scheduler.waiting), schedule.waits_for) == (9, [c], None)
+    assert (c.num_tokens, list(scheduler.waiting), schedule.waits_for) == (9, [c], "blocks")
     scheduler.undo(tuple(schedule.scheduled), tuple(schedule.admitted))
     assert c.block_table == [], "a preemption stays"
     late = add(scheduler, "late", 1)

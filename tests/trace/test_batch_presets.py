@@ -1,4 +1,5 @@
-"""Every preset shows on the real model what its name says, and each request gets the tokens that it gets alone."""
+"""Every preset shows on the real model what its name says, and each request gets the tokens that it gets alone, with
+rubbish in every block that is free."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS, PRESETS, SHAR
 from miniinfer.trace.batch_run import BatchRun
 from miniinfer.trace.batch_view import longest_request, requests_at, totals_at
 from miniinfer.trace.records import TokenInfo
+from tests.engine.helpers import poison
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -24,6 +26,7 @@ def run_of(model: LoadedModel, preset: Preset, **changes: object) -> BatchRun:
     assert not run.refused
     while run.step():
         run.engine.check()
+        poison(run.engine)
     return run
 
 
@@ -43,6 +46,8 @@ def test_one_long_seven_short(model: LoadedModel) -> None:
     for ours, theirs in zip(views["continuous"], views["static"], strict=True):
         assert ours.output == theirs.output
         assert ours.arrival == 0 or ours.first_token_step < theirs.first_token_step
+    waste = run_of(model, ONE_LONG, batching="static", paging=False)
+    assert len(waste.steps) > len(runs["static"].steps), "rows as long as the longest: fewer of them fit"
     for run in runs.values():
         assert longest_request(run.trace) == "r1"
 
