@@ -65,12 +65,10 @@ def prepare_padded_inputs(engine: Engine, state: StepState) -> None:
 
 
 def rectangle(scheduled: tuple[Scheduled, ...], width: int, device: torch.device) -> AttnGroup:
-    """All sequences as one attention group of `width` rows each. A padding row sees what its sequence has: something
-    must be there, for a softmax over nothing is NaN."""
+    """All sequences as one attention group of `width` rows each. A padding row sees what its position would see:
+    something must be there, for a softmax over nothing is NaN."""
     starts = torch.tensor([entry.start for entry in scheduled], device=device)
-    stops = torch.tensor([entry.stop for entry in scheduled], device=device)
-    own = starts[:, None] + torch.arange(1, width + 1, device=device)  # [S, W] keys up to and including the row's own
-    visible = torch.minimum(own, stops[:, None])
+    visible = starts[:, None] + torch.arange(1, width + 1, device=device)  # [S, W] keys up to and with the row's own
     longest = max(entry.stop for entry in scheduled)
     hidden = torch.arange(longest, device=device) >= visible[:, None, :, None]  # [S, 1, W, C]
     return AttnGroup(0, len(scheduled), 0, width, tuple(entry.stop for entry in scheduled), hidden)

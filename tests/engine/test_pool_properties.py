@@ -58,8 +58,9 @@ class Machine(RuleBasedStateMachine):
         family=st.integers(0, 2), own=st.integers(0, 20),
     )  # fmt: skip
     def arrive(self, num_tokens: int, chunk: int | None, family: int, own: int) -> Sequence:
-        """Those of one family begin alike; the last `own` tokens are the sequence's own."""
-        tokens = [100 * family + i for i in range(max(0, num_tokens - own))]
+        """Those of one family begin alike, and two families differ in their first token alone; the last `own` tokens
+        are the sequence's own."""
+        tokens = [family, *range(100, 120)][: max(0, num_tokens - own)]
         tokens += [1000 * (self.names + 1) + i for i in range(num_tokens - len(tokens))]
         params = SamplingParams(max_new_tokens=6)
         return self.add(Sequence(f"s{self.names}", tokens, num_tokens, params, prefill_chunk=chunk))

@@ -122,6 +122,19 @@ def test_who_arrived_last_is_preempted_and_computes_everything_again() -> None:
     assert late.num_preemptions == 0
 
 
+def test_nobody_starts_on_the_blocks_of_who_was_preempted() -> None:
+    scheduler = make(max_blocks=4)
+    add(scheduler, "a", 3)
+    b = add(scheduler, "b", 10)
+    commit(scheduler)
+    commit(scheduler)
+    late = add(scheduler, "late", 1)
+    schedule = scheduler.schedule()
+    assert ([entry.seq.seq_id for entry in schedule.scheduled], schedule.preempted) == (["a"], [b])
+    assert scheduler.pool.num_available == 2
+    assert (late.status, scheduler.queue()) == (SequenceStatus.WAITING, [b, late])
+
+
 def test_who_arrived_last_gives_way_to_those_before() -> None:
     scheduler = make(max_blocks=3)
     add(scheduler, "a", 5)
