@@ -46,11 +46,11 @@ def tokens_table(sampling: Sampling, token_ids: Iterable[int], text: TokenText) 
     for i in token_ids:
         became = fate(sampling, i)
         rows.append({
-            "token": text(i), "id": i, "rank": sampling.rank_before(i, 0), "raw probability": float(raw.probs[i]),
-            "used probability": float(used.probs[i]), "fell at": became.at, "why": became.why,
-            "logit": float(raw.logits[i]),
+            "token": text(i), "id": i, "rank": sampling.rank_before(i, 0), "logit": float(raw.logits[i]),
+            "raw probability": float(raw.probs[i]), "used probability": float(used.probs[i]), "fell at": became.at,
+            "why": became.why,
         })
-    columns = ["token", "id", "rank", "raw probability", "used probability", "fell at", "why", "logit"]
+    columns = ["token", "id", "rank", "logit", "raw probability", "used probability", "fell at", "why"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -110,37 +110,44 @@ def sweep_table(sweep: Sweep, token_ids: Sequence[int], text: TokenText) -> pd.D
 
 
 def penalties_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
-    """Which tokens the penalties counted, how often, and what each did to the logit."""
+    """Which tokens the penalties counted, how often, and how much each changed the logit."""
     rows = []
     stages = {stage.name: (before, stage) for before, stage in zip(sampling.stages, sampling.stages[1:], strict=False)}
     for i, in_prompt, in_output in counted(sampling):
         row: dict[str, object] = {
-            "token": text(i), "id": i, "in the prompt": times(in_prompt) if in_prompt else "",
-            "in the output": times(in_output) if in_output else "", "logit": float(sampling.raw.logits[i]),
+            "token": text(i), "id": i, "in prompt": times(in_prompt) if in_prompt else "",
+            "in output": times(in_output) if in_output else "", "logit": float(sampling.raw.logits[i]),
         }
-        for name, label in (("repetition", "repetition"), ("presence_frequency", "presence, frequency")):
+        for name, label in (("repetition", "repetition"), ("presence_frequency", "the others")):
             if name in stages:
                 before, after = stages[name]
-                row[f"changed by {label}"] = float(after.logits[i]) - float(before.logits[i])
+                row[f"by {label}"] = float(after.logits[i]) - float(before.logits[i])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) -> pd.DataFrame:
-    """One row a run, branches below their trunk, with the probability on each edge."""
+    """One row a run, branches below their trunk, with the probabilities on each edge and the bytes of the KV cache."""
     rows = []
     for node in nodes:
-        info = node.run.info
-        edit = info.edit
+        info, kv = node.run.info, node.kv
+        edge, instead = node.edge, node.instead
         rows.append({
             "": "●" if info.run_id == current else "",
             "run": "   " * max(0, node.depth - 1) + ("└ " if node.depth else "") + info.run_id, "name": info.name,
-            "at step": edit.step if edit else None, "took": text(node.token.token_id) if node.token else "",
-            "how": "" if edit is None else "forced" if node.forced else "new settings",
-            "model gave": node.raw_prob, "settings gave": node.used_prob,
+            "output token": None if node.output is None else node.output + 1,
+            "took": text(edge.token.token_id) if edge else "",
+            "how": "" if info.edit is None else "forced" if node.forced else "new settings",
+            "model assigned": edge.raw_prob if edge else None, "settings assigned": edge.used_prob if edge else None,
+            "trunk took": text(instead.token.token_id) if instead else "",
+            "model assigned to that": instead.raw_prob if instead else None,
             "first difference": None if node.first_difference is None else node.first_difference + 1,
-            "KV bytes": node.kv_bytes, "of them shared": node.shared_bytes,
-            "output tokens": len(node.run.tokens) - info.num_prompt_tokens, "ended": node.run.finish_reason or "",
+            "KV used": kv.used_bytes if kv else None, "KV allocated": kv.allocated_bytes if kv else None,
+            "positions taken over": kv.taken_over if kv else None,
+            "positions shared now": kv.shared_positions if kv else None,
+            "shared, used": kv.shared_used_bytes if kv else None,
+            "shared, allocated": kv.shared_allocated_bytes if kv else None,
+            "output tokens": node.num_outputs, "ended": node.run.finish_reason or "",
         })
     return pd.DataFrame(rows)
 

@@ -12,7 +12,7 @@ from miniinfer.trace.sampling import Sampling
 from miniinfer.ui.sampling_look import PLOT, Look
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 14
+SHOWN = 12
 SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
@@ -34,7 +34,7 @@ def draw_stages(look: Look) -> None:
     frame = stages_table(sampling, look.text)
     picked = st.dataframe(
         frame, key="sampling_stage_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        column_config=COLUMNS, row_height=28, width="stretch", height="content", placeholder="",
+        column_config=COLUMNS, row_height=25, width="stretch", height="content", placeholder="",
     )
     rows = picked["selection"]["rows"]
     stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)

@@ -100,11 +100,11 @@ def test_penalties_are_listed_with_how_often_they_counted() -> None:
     sampling = of(prompt=(0, 2), output=(0, 3, 3), repetition_penalty=2.0, presence_penalty=0.5, frequency_penalty=0.25)
     assert counted(sampling) == [(0, 1, 1), (3, 0, 2), (2, 1, 0)]
     frame = tables.penalties_table(sampling, text).set_index("id")
-    assert frame.loc[0, "in the prompt"] == "once"
-    assert frame.loc[3, "in the output"] == "twice"
-    assert frame.loc[3, "changed by presence, frequency"] == pytest.approx(-1.0)
-    assert frame.loc[2, "changed by presence, frequency"] == 0
-    assert frame.loc[2, "changed by repetition"] == pytest.approx(sampling.raw.logits[2])  # below 0: times 2
+    assert frame.loc[0, "in prompt"] == "once"
+    assert frame.loc[3, "in output"] == "twice"
+    assert frame.loc[3, "by the others"] == pytest.approx(-1.0)
+    assert frame.loc[2, "by the others"] == 0
+    assert frame.loc[2, "by repetition"] == pytest.approx(sampling.raw.logits[2])  # below 0: times 2
 
 
 def test_the_draws_table_adds_up() -> None:
