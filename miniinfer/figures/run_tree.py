@@ -53,7 +53,7 @@ def _shared(figure: go.Figure, lanes: Lanes, colours: Palette) -> None:
         )
         figure.add_scatter(
             x=[start, (start + stop) / 2, stop], y=[lane] * 3, mode="lines", name="shared KV cache", text=[words] * 3,
-            hovertemplate="%{text}<extra></extra>", line={"color": colours.kv, "width": 14}, opacity=0.4,
+            hovertemplate="%{text}<extra></extra>", line={"color": colours.kv, "width": 11}, opacity=0.45,
             showlegend=first == 0, legendgroup="shared",
         )
 
@@ -181,7 +181,10 @@ def _finish(figure: go.Figure, lanes: Lanes, current: str, colours: Palette) -> 
         update(zeroline=False, fixedrange=True, automargin=True, ticks="", tickfont={"size": 12})
     return figure.update_layout(
         height=LANE * len(names) + 92, margin={"l": 8, "r": 8, "t": 26, "b": 8}, dragmode=False, hovermode="closest",
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", hoverlabel={"align": "left"},
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
+        hoverlabel={
+            "align": "left", "bgcolor": colours.grid, "bordercolor": colours.quiet, "font": {"color": colours.text},
+        },
         font={"size": 12, "color": colours.text, "family": '"Source Sans", sans-serif'},
         legend={
             "orientation": "h", "xref": "container", "x": 0.01, "yref": "container", "y": 1, "yanchor": "top",

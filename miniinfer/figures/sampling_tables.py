@@ -54,6 +54,48 @@ def tokens_table(sampling: Sampling, token_ids: Iterable[int], text: TokenText) 
     return pd.DataFrame(rows, columns=columns)
 
 
+def stage_table(sampling: Sampling, stage: int, token_ids: Sequence[int], text: TokenText) -> pd.DataFrame:
+    """The twin of a stage's figure: each token before and after the stage; the last row is all other tokens."""
+    after, before = sampling.stages[stage].probs, sampling.stages[max(stage - 1, 0)].probs
+    rows = []
+    for i in token_ids:
+        became = fate(sampling, i)
+        rows.append({
+            "token": text(i), "id": i, "drawn": "●" if i == sampling.token_id else "", "before": float(before[i]),
+            "after": float(after[i]), "fell at": became.at, "why": became.why,
+        })
+    others = sampling.vocab_size - len(rows)
+    if others:
+        shown = list(token_ids)
+        rows.append({
+            "token": f"(the other {others:,} tokens)", "id": -1, "drawn": "", "fell at": "", "why": "",
+            "before": max(0.0, 1 - float(before[shown].sum())), "after": max(0.0, 1 - float(after[shown].sum())),
+        })
+    return pd.DataFrame(rows)
+
+
+def bar_table(sampling: Sampling, coin: float, token_id: int, most: int, text: TokenText) -> pd.DataFrame:
+    """The twin of the cumulative bar: from where to where each token reaches, and on which the coin landed."""
+    probs = sampling.used.probs
+    ids = sampling.order[: min(most, int((probs > 0).sum()))]
+    ends = probs[ids].cumsum(dtype=float)
+    rows: list[dict[str, object]] = [
+        {
+            "token": text(int(i)), "id": int(i), "coin": f"{coin:.6f}" if i == token_id else "",
+            "raw probability": float(sampling.raw.probs[i]), "used probability": float(probs[i]),
+            "from": float(end - probs[i]), "to": float(end),
+        }
+        for i, end in zip(ids, ends, strict=True)
+    ]
+    if others := sampling.vocab_size - len(ids):
+        rows.append({
+            "token": f"(the other {others:,} tokens)", "id": -1, "coin": "" if token_id in ids else f"{coin:.6f}",
+            "raw probability": max(0.0, 1 - float(sampling.raw.probs[ids].sum())),
+            "used probability": max(0.0, 1 - float(ends[-1])), "from": min(1.0, float(ends[-1])), "to": 1.0,
+        })
+    return pd.DataFrame(rows)
+
+
 def orders_table(first: Sampling, second: Sampling, names: tuple[str, str], text: TokenText, most: int) -> pd.DataFrame:
     """Who survives in which of two orders: all that survive in only one come first, then the best of both."""
     a, b = first.used.probs, second.used.probs
@@ -134,7 +176,7 @@ def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) 
         edge, instead = node.edge, node.instead
         rows.append({
             "": "●" if info.run_id == current else "",
-            "run": "   " * max(0, node.depth - 1) + ("└ " if node.depth else "") + info.run_id, "name": info.name,
+            "run": info.run_id, "trunk": info.parent or "", "name": info.name,
             "output token": None if node.output is None else node.output + 1,
             "took": text(edge.token.token_id) if edge else "",
             "how": "" if info.edit is None else "forced" if node.forced else "new settings",

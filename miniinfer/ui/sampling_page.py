@@ -77,7 +77,10 @@ def _draw(session: Session, run: LiveRun, place: Place) -> None:
             "View", list(VIEWS), default="Stages", key="sampling_view", required=True, label_visibility="collapsed",
             persist_state="session", width="stretch",
         )
-        VIEWS[chosen or "Stages"](look)
+        try:
+            VIEWS[chosen or "Stages"](look)
+        except MiniInferError as error:  # another temperature or order of these settings may leave no number
+            st.text(str(error))
 
 
 def _head(look: Look) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.sampling_plots import stage_figure, stage_tokens
-from miniinfer.figures.sampling_tables import stages_table, tokens_table
+from miniinfer.figures.sampling_tables import stage_table, stages_table
 from miniinfer.figures.sampling_words import describe_order, stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
@@ -46,7 +46,7 @@ def draw_stages(look: Look) -> None:
         f"stage. Order: {describe_order(sampling.params.order)}."
     )
     with st.expander("Table of this figure"):
-        shown = tokens_table(sampling, stage_tokens(sampling, stage, SHOWN), look.text)
+        shown = stage_table(sampling, stage, stage_tokens(sampling, stage, SHOWN), look.text)
         draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv")
 
 

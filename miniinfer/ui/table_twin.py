@@ -16,7 +16,7 @@ def draw_table_twin(
 
     height: in px, for a table that scrolls in a place of its own.
     """
-    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto")
+    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto", placeholder="")
     left, right = st.columns([5, 1], vertical_alignment="center")
     left.caption(f"Figures: {source.value}.")
     right.download_button(

@@ -196,7 +196,7 @@ def test_the_table_twin_has_the_numbers_of_the_figure() -> None:
     kv, edge = nodes[1].kv, nodes[1].edge
     assert kv is not None
     assert edge is not None
-    assert (row[""], row["run"], row["output token"], row["took"]) == ("●", "└ r2", 4, "<t11>")
+    assert (row[""], row["run"], row["trunk"], row["output token"], row["took"]) == ("●", "r2", "r1", 4, "<t11>")
     assert (row["model assigned"], row["settings assigned"]) == (edge.raw_prob, edge.used_prob)
     assert (row["shared, used"], row["shared, allocated"]) == (kv.shared_used_bytes, kv.shared_allocated_bytes)
     assert (row["KV used"], row["KV allocated"]) == (kv.used_bytes, kv.allocated_bytes)

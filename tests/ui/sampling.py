@@ -34,7 +34,8 @@ def texts(app: App) -> str:
 
 
 def field(app: App, name: str) -> Any:
-    return app.test.number_input(key=f"sampling_{name}_value")
+    kind = app.test.text_input if name == "seed" else app.test.number_input
+    return kind(key=f"sampling_{name}_value")
 
 
 def frame(app: App, place: int = 0) -> pd.DataFrame:

@@ -137,7 +137,7 @@ def test_the_tree_of_twelve_runs_and_of_a_branch_whose_trunk_was_let_go(app: App
     for typed in (" a", " b", " c"):
         branch_with(app, typed)
     assert len(app.session.timeline) == 3
-    assert frame(app)["run"].tolist() == ["r2", "└ r3", "   └ r4"]
+    assert frame(app)[["run", "trunk"]].values.tolist() == [["r2", "r1"], ["r3", "r2"], ["r4", "r3"]]
     assert len(plots(app)[0]["layout"]["yaxis"]["ticktext"]) == 3
 
 
@@ -175,7 +175,7 @@ def test_the_same_prompt_under_two_settings_steps_along_in_two_columns(app: App)
 
 def test_two_seeds_of_one_prompt_have_their_own_coins(app: App) -> None:
     sampling(app)
-    new_run(app, seed=5)
+    new_run(app, seed="5")
     show(app, "Side by side")
     said = next(c.value for c in app.test.caption if "The coin was" in c.value)
     assert f"The coin was {coin(5, 2):.4f} in r2 and {coin(0, 2):.4f} in r1" in said
@@ -213,6 +213,34 @@ def test_two_branches_name_their_first_difference(app: App) -> None:
     assert f"First difference at output token 2: ' Paris' in r2, {token!r} in r1." in texts(app)
     assert "it was forced to take “␣Paris”" in app.texts("sampling_beside_A")[1]
     assert list(table(app, "survives").columns)[3:5] == ["r2", "r1"]
+
+
+def test_the_run_held_beside_may_be_opened_or_let_go(app: App) -> None:
+    """Whatever becomes of it, another one is offered."""
+    sampling(app)
+    for seed in (1, 2):
+        app.session.new_run("Hi", SamplingParams(seed=seed, max_new_tokens=3), chat=False, one_pass=True)
+        sampling(app)
+    show(app, "Side by side")
+    app.test.selectbox(key="sampling_beside").set_value("r1")
+    app.run()
+    assert "r1 · temperature" in app.texts("sampling_beside_B")[0]
+    app.session.timeline.open("r1")
+    app.run()
+    assert app.test.selectbox(key="sampling_beside").value in ("r2", "r3")
+    app.session.timeline.open("r3")
+    app.run()
+    app.session._release([app.session.timeline.remove("r1")])
+    app.run()
+    assert app.test.selectbox(key="sampling_beside").value == "r2"
+
+
+def test_a_run_keeps_the_texts_of_its_own_model(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling(app)
+    before = texts(app)
+    monkeypatch.setattr(type(app.session), "model", None)  # as while another one is being loaded
+    app.run()
+    assert texts(app) == before
 
 
 def test_the_line_of_settings_names_what_is_on(app: App) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import PROCESSOR_NAMES, SamplingParams
+from miniinfer.engine.sampler import coin
 from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.ui.sampling_settings import complaint
 from tests.ui.app_test import MARKUP, App
@@ -70,12 +72,13 @@ def test_settings_are_tried_at_once_and_the_run_is_unharmed(app: App) -> None:
     [
         ("temperature", -0.5, "temperature must be 0 (greedy) or more"), ("top_p", 0.0, "top_p must be above 0"),
         ("top_p", 1.5, "top_p must be above 0"), ("min_p", 1.0, "min_p must be at least 0 and below 1"),
-        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"), ("seed", -1, "seed must be"),
+        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"), ("seed", "-1", "seed must be"),
+        ("seed", "1e3", "seed must be"), ("seed", "", "seed must be"), ("seed", "18446744073709551616", "seed must be"),
         ("top_k", -1, "top_k must be a whole number"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
-    app: App, name: str, value: float, sentence: str
+    app: App, name: str, value: float | str, sentence: str
 ) -> None:
     sampling(app)
     before = frame(app)
@@ -85,6 +88,64 @@ def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
     pd.testing.assert_frame_equal(frame(app), before)
     assert len(app.session.timeline) == 1
     assert app.test.button(key="sampling_use").disabled
+
+
+def test_a_seed_above_what_a_browser_counts_to_is_the_one_that_is_used(app: App) -> None:
+    sampling(app)
+    field(app, "seed").set_value(str(2**64 - 1))
+    app.run()
+    assert frame(app)["setting"].iloc[-1] == f"coin {coin(2**64 - 1, 2):.4f}"
+    app.session.new_run("Hi", SamplingParams(seed=2**64 - 1), chat=False, one_pass=True)
+    sampling(app, step=2)
+    assert field(app, "seed").value == str(2**64 - 1)
+    assert "What if" not in texts(app)
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        {"temperature": 0.0, "top_k": 1}, {"temperature": 1e-30, "min_p": 0.999}, {"temperature": 1e308, "top_p": 0.5},
+        {"repetition_penalty": 1e308}, {"presence_penalty": 1e308, "frequency_penalty": 1e308},
+        {"presence_penalty": -1e38}, {"presence_penalty": -1e308}, {"order": ()},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_extreme_setting_breaks_a_view(app: App, extreme: dict[str, Any]) -> None:
+    sampling(app, step=4)
+    for name, value in extreme.items():
+        if name == "order":
+            for stage in PROCESSOR_NAMES:
+                app.test.checkbox(key=f"sampling_{stage}_on").uncheck()
+        else:
+            field(app, name).set_value(value)
+    app.run()
+    assert "What if: with the settings at the left" in texts(app) or "so no token can be drawn" in texts(app)
+    for view in VIEWS:
+        show(app, view)  # App fails on any exception
+    assert len(current(app).steps) == 4
+
+
+def test_logits_that_are_no_numbers_are_a_sentence_in_every_view(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling(app)
+    run = current(app)
+    monkeypatch.setattr(run, "logits_at", lambda position: torch.full((49_152,), math.nan))
+    for view in VIEWS:
+        show(app, view)
+        assert "The model's logits are not usable (the best is nan)" in texts(app)
+
+
+def test_a_prefill_that_is_not_finished_and_a_run_that_has_not_begun_are_sentences(app: App) -> None:
+    app.session.new_run("One two three", SamplingParams(), chat=False, one_pass=False)
+    sampling(app, step=1)
+    assert "Step 1 chose no token: the prompt is still being prefilled" in texts(app)
+    app.session.timeline.cursor = 0
+    assert "No token has been chosen yet" in texts(app.run())
+
+
+def test_an_address_of_an_earlier_session_is_said_to_be_that(open_app: Callable[..., App]) -> None:
+    app = open_app(run="r7", step="3").open_first("sampling")
+    assert "starts a new session: the runs of the earlier one were cleared" in texts(app)
+    assert texts(app.run()).count("Step 1: after") == 1
 
 
 def test_a_value_that_is_no_number_is_a_sentence_too() -> None:
@@ -128,7 +189,7 @@ def test_a_preset_fills_the_fields(app: App) -> None:
 
 def test_running_the_prompt_again_keeps_both_runs(app: App) -> None:
     sampling(app)
-    field(app, "seed").set_value(5)
+    field(app, "seed").set_value("5")
     app.run()
     app.test.button(key="sampling_new_run").click()
     app.run()
