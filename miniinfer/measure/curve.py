@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 from miniinfer.engine.program import build_program
@@ -17,12 +18,15 @@ LENGTHS = (16, 64, 256, 512, 1024, 2000)
 LONGEST = 2000
 
 
-def token_costs(model: ModelLike, longest: int = LONGEST, points: int = 41) -> tuple[TokenCost, ...]:
-    """Bytes that a decoded token moves, at position 1 and at even distances from there to `longest`. Computed: nothing
-    runs. Between two points the parts lie on straight lines."""
+def token_costs(
+    model: ModelLike, longest: int = LONGEST, also: Sequence[int] = (), points: int = 41
+) -> tuple[TokenCost, ...]:
+    """Bytes that a decoded token moves, at position 1, at even distances from there to `longest`, and `also` at these.
+
+    Computed: nothing runs. Between two points the parts lie on straight lines."""
     longest = min(longest, model.config.context_length)
     program = build_program(model.config)
-    lengths = sorted({1 + round(i * (longest - 1) / max(points - 1, 1)) for i in range(points)})
+    lengths = sorted({1 + round(i * (longest - 1) / max(points - 1, 1)) for i in range(points)} | set(also))
     return tuple(token_cost(program, model.weights, model.config, length) for length in lengths)
 
 
@@ -46,8 +50,13 @@ def measure_lengths(
             rounds=rounds, warm_up=warm_up, text="decode at all lengths",
         ), 0.4, 1,
     )  # fmt: skip
+    shortest = taken[str(starts.index(min(starts)))]
     return tuple(
-        LengthTime(start + warm_up + rounds // 2, Stats.of(taken[str(i)], warm_up)) for i, start in enumerate(starts)
+        LengthTime(
+            start + warm_up + rounds // 2, Stats.of(taken[str(i)], warm_up),
+            statistics.median(a / b for a, b in zip(taken[str(i)], shortest, strict=True)),
+        )
+        for i, start in enumerate(starts)
     )
 
 
@@ -57,4 +66,4 @@ def measure_curve(
     """Both."""
     fitting = [n for n in lengths if n + rounds <= model.config.context_length]
     times = yield from measure_lengths(model, ids, fitting, rounds=rounds, warm_up=warm_up)
-    return Curve(token_costs(model, max(lengths)), times)
+    return Curve(token_costs(model, max(lengths), [t.context_len for t in times]), times)

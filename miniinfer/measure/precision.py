@@ -86,7 +86,8 @@ def measure_precision(
     runs = tuple(
         _run(name, courses[name], prefill[name], taken[name], taken[first], chosen) for name in courses
     )
-    return PrecisionComparison(len(ids), runs, next((i for i, ids_ in enumerate(chosen) if len(set(ids_)) > 1), None))
+    differs = next((i for i, ids_ in enumerate(chosen) if len(set(ids_)) > 1), None)
+    return PrecisionComparison(len(ids), settings.temperature, runs, differs)
 
 
 def _run(

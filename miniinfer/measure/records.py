@@ -133,10 +133,14 @@ class TokenCost:
 
 @dataclass(frozen=True)
 class LengthTime:
-    """A decode step at a length: context_len is that of the round in the middle."""
+    """A decode step at a length: context_len is that of the round in the middle.
+
+    ratio: median over the rounds of (this / the shortest length), timed in the same round.
+    """
 
     context_len: int
     step: Stats
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -160,10 +164,6 @@ class OnOff:
     ratio: float
     max_difference: float  # of the logits
     margin: float  # how far the best logit is ahead of the second
-
-    @property
-    def same_within_rounding(self) -> bool:
-        return self.max_difference < self.margin
 
 
 @dataclass(frozen=True)
@@ -216,5 +216,6 @@ class PrecisionComparison:
     """The same prompt, settings and coins in several precisions. first_difference: index in the output."""
 
     num_prompt_tokens: int
+    temperature: float
     runs: tuple[PrecisionRun, ...]
     first_difference: int | None
