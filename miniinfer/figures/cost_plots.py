@@ -16,7 +16,7 @@ from miniinfer.measure.records import Calibration, Curve, PrecisionComparison, S
 from miniinfer.measure.summary import StageSum, by_stage
 
 Nesting = Literal["stage", "layer"]
-ROOMY, NARROW = 0.1, 0.004  # shares of a step: room for two lines of text, and for a line around
+ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and for a line around
 GROUP_NAMES = {MLP: "MLP"}
 LABELLED = 0.03  # points with at least this share of their step have a name in the roofline
 NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
@@ -122,7 +122,7 @@ def roofline_figure(
         named = [s for s, share in zip(stages, shares, strict=True) if share >= LABELLED]
         for place in neighbours(named):
             best = max(place, key=lambda s: s.ms)
-            left = best.intensity > (low * high) ** 0.5  # towards the middle, where there is room
+            left = step.phase == "decode"  # the two phases often share a place: one name on each side of it
             figure.add_annotation(
                 x=math.log10(best.intensity), y=math.log10(best.operations_per_second / 1e9), showarrow=False,
                 text="<br>".join(stage_name(s.stage, order) for s in sorted(place, key=lambda s: -s.ms)),

@@ -112,5 +112,5 @@ def check_calibration(found: Calibration) -> None:
 def _spread(values: Sequence[float]) -> float:
     if len(values) < 4:
         return (max(values) - min(values)) / statistics.median(values)
-    low, middle, high = statistics.quantiles(values, n=4)
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
     return (high - low) / middle

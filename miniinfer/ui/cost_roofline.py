@@ -13,7 +13,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.cost_look import PLOT, CostLook, calibrate_button, draw_table
 from miniinfer.ui.cost_time import VIEW, measure_times_button
 
-HEIGHT = 380
+HEIGHT = 330
 WHOLE = st.column_config.NumberColumn(format="localized")
 TWO = st.column_config.NumberColumn(format="%.2f")
 COLUMNS = {
@@ -67,7 +67,7 @@ def draw_roofline(look: CostLook) -> None:
         Provenance.ESTIMATED: "limited by, least ms, of the limit",
     }
     table = roofline_table(found, calibration, look.dtype, order)
-    draw_table(table, "cost_roofline", sources, "roofline.csv", COLUMNS, height=240)
+    draw_table(table, "cost_roofline", sources, "roofline.csv", COLUMNS, height=190)
 
 
 def _headline(decode: StepTimes, calibration: Calibration) -> str:
