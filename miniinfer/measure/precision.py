@@ -51,7 +51,7 @@ class _Course:
 
 def warm_up_steps(model: ModelLike, ids: Sequence[int], params: SamplingParams) -> Measurement[None]:
     """A short run of each precision, thrown away: its kernels are loaded, its memory is touched."""
-    course = _Course(model, ids, params)
+    course = _Course(model, ids, endless_params(params, 1 + WARM_UP))
     for number in range(1 + WARM_UP):
         yield Progress("warm-up", number / (1 + WARM_UP))
         course.step()
@@ -68,7 +68,7 @@ def measure_precision(
     for place, (name, model) in enumerate(models.items()):
         share = 0.3 / len(models)
         yield Progress(f"{name}: warm-up", place * share)
-        yield from part(warm_up_steps(model, ids, settings), place * share, (place + 1) * share)
+        yield from part(warm_up_steps(model, ids, params), place * share, (place + 1) * share)
     courses = {name: _Course(model, ids, settings) for name, model in models.items()}
     prefill = {}
     for name, course in courses.items():

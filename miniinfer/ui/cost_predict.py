@@ -61,7 +61,7 @@ def draw_predict(look: CostLook) -> None:
         _reveal(look, guess, answer)
     if st.button("Guess again", key="cost_guess_again"):
         del guesses[run.info.run_id]
-        st.rerun(scope="fragment")
+        st.rerun()
 
 
 def answer_of(run: LiveRun) -> Answer | None:

@@ -40,15 +40,12 @@ def test_rates_are_bytes_and_operations_over_the_median_time() -> None:
     assert found.spread["float32"] == 0
 
 
-def test_a_small_calibration_of_this_machine_runs() -> None:
+def test_a_small_calibration_of_this_machine_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
-    try:
-        found = run_through(calibrate(CPU, rounds=4, warm_up=1, buffer_bytes=2**22, side=128), steps.append)
-    except CalibrationError as error:  # a machine that is very busy at this moment may refuse, and says why
-        assert "busy" in str(error)
-    else:
-        assert found.machine == machine_of(CPU)
-        assert set(found.operations_per_second) == {"float32", "bfloat16"}
+    monkeypatch.setattr("miniinfer.measure.calibration.MOST_SPREAD", math.inf)  # a busy machine is another test
+    found = run_through(calibrate(CPU, rounds=4, warm_up=1, buffer_bytes=2**22, side=128), steps.append)
+    assert found.machine == machine_of(CPU)
+    assert set(found.operations_per_second) == {"float32", "bfloat16"}
     assert len(steps) == 3 * 5
     assert [s.share for s in steps] == sorted(s.share for s in steps)
 
@@ -111,5 +108,5 @@ def test_a_file_with_nonsense_in_it_is_refused(tmp_path: Path) -> None:
     data = json.loads(path.read_text())
     data["bytes_per_second"] = -1
     path.write_text(json.dumps(data))
-    with pytest.raises(CalibrationError, match="damaged|cannot be"):
+    with pytest.raises(CalibrationError, match="cannot be"):
         load_calibration(tmp_path, CPU)
