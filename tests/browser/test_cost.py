@@ -1,4 +1,4 @@
-"""The cost page in the browser: a measurement runs while the run is stepped, is taken in by itself, can be cancelled."""
+"""The cost page in the browser: a measurement runs while the run is stepped, draws itself, and can be cancelled."""
 
 from __future__ import annotations
 
