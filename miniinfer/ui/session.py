@@ -82,6 +82,23 @@ class Session:
             self.key, self._requested = key, None
             self.request_model()
 
+    def held_models(self) -> dict[str, int]:
+        """Models that earlier runs keep in memory beside the chosen one: "name · device · dtype" -> weight bytes."""
+        with self.lock:
+            infos = [run.info for run in self._other_models_runs()]
+            return {f"{i.model_name} · {i.device.upper()} · {i.dtype}": i.weight_bytes for i in infos}
+
+    def drop_runs_of_other_models(self) -> int:
+        """Let those runs go, and with the last of them their models; the run in view stays. How many went."""
+        with self.lock:
+            going = [run for run in self._other_models_runs() if run is not self.timeline.current]
+            self._release([self.timeline.remove(run.info.run_id) for run in going])
+            return len(going)
+
+    def _other_models_runs(self) -> list[LiveRun]:
+        live = [run for run in self.timeline if isinstance(run, LiveRun)]
+        return [run for run in live if run.engine.model is not self.model]
+
     # Runs
 
     def new_run(self, prompt: str, params: SamplingParams, *, chat: bool, one_pass: bool) -> None:
@@ -207,7 +224,7 @@ class Session:
             try:
                 return self.look([run], lambda: encode(run, selection, around))
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
-                bare = replace(selection, details=(), head=None, row=None, probs_from=None)
+                bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
                 shown = replace(around, error=str(error))
                 return self.look([run], lambda: encode(run, bare, shown))
 

@@ -6,6 +6,61 @@ import { readTheme } from "../shared/theme.js";
 import { panelNeeds } from "./needs.js";
 import { createWorkspace } from "./workspace.js";
 
+// All other files of this component, so that the browser fetches them at once and not one import after the other.
+import "../shared/asks.js";
+import "../shared/dom.js";
+import "../shared/export.js";
+import "../shared/format.js";
+import "../shared/history.js";
+import "../shared/icons.js";
+import "../shared/menu.js";
+import "../shared/picture.js";
+import "../shared/player.js";
+import "../shared/prefs.js";
+import "../shared/provenance.js";
+import "../shared/scales.js";
+import "../shared/store.js";
+import "../shared/tokens.js";
+import "./attention.js";
+import "./attentiontables.js";
+import "./bighead.js";
+import "./canvas.js";
+import "./columns.js";
+import "./cumulative.js";
+import "./cuts.js";
+import "./datatable.js";
+import "./headmap.js";
+import "./kv.js";
+import "./kvformula.js";
+import "./kvgrowth.js";
+import "./kvheat.js";
+import "./kvscale.js";
+import "./kvtables.js";
+import "./layout.js";
+import "./legend.js";
+import "./look.js";
+import "./next.js";
+import "./nextpicture.js";
+import "./nexttable.js";
+import "./notices.js";
+import "./panel.js";
+import "./patterns.js";
+import "./pictures.js";
+import "./reads.js";
+import "./step.js";
+import "./steppicture.js";
+import "./steptable.js";
+import "./steptimes.js";
+import "./strip.js";
+import "./timeline.js";
+import "./tokenpicture.js";
+import "./tokentable.js";
+import "./tooltip.js";
+import "./twin.js";
+import "./twins.js";
+import "./weights.js";
+import "./window.js";
+
 const mounts = new WeakMap();
 
 export default function workspace({ data, parentElement, setTriggerValue }) {
@@ -19,6 +74,7 @@ export default function workspace({ data, parentElement, setTriggerValue }) {
     mount.data = data;
     try {
       bus.receive(decode(data));
+      bus.paintNow();
     } catch (error) {
       bus.store.error = `The page could not read a message from the server (${error.message}). Reload the page.`;
       bus.changed("data");
