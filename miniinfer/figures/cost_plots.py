@@ -18,7 +18,7 @@ from miniinfer.measure.summary import StageSum, by_stage
 Nesting = Literal["stage", "layer"]
 ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and for a line around
 GROUP_NAMES = {MLP: "MLP"}
-LABELLED = 0.03  # points with at least this share of their step have a name in the roofline
+LABELLED = 0.05  # points with at least this share of their step have a name in the roofline
 NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
 GAP = "between stages"
 

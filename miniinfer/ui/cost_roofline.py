@@ -49,7 +49,7 @@ def draw_roofline(look: CostLook) -> None:
         st.text(f"{look.dtype} was not calibrated; calibrate again.")
         return
     prefill, decode = found
-    st.markdown(f"**{_headline(decode, calibration)}**")
+    st.markdown(f"**{_headline(decode, calibration, look.dtype)}**")
     order = look.run.info.params.order
     st.plotly_chart(
         roofline_figure(found, calibration, look.dtype, order, look.colours, HEIGHT), key="cost_roofline", config=PLOT,
@@ -70,12 +70,16 @@ def draw_roofline(look: CostLook) -> None:
     draw_table(table, "cost_roofline", sources, "roofline.csv", COLUMNS, height=190)
 
 
-def _headline(decode: StepTimes, calibration: Calibration) -> str:
-    """How near a decode step is to doing nothing but reading its weights."""
-    num_bytes = weights_read(decode)
-    reading = calibration.seconds(num_bytes) * 1000
-    moved = sum(c.num_bytes for c in decode.costs)
-    return (
-        f"Not arithmetic, moving bytes: {num_bytes / moved:.0%} of what a decode step moves is weights, and reading "
-        f"them once takes {ms(reading)} (estimated) of its {ms(decode.plain.median_ms)}"
-    )
+def _headline(decode: StepTimes, calibration: Calibration, dtype: str) -> str:
+    """What a decode step would take if it only computed, and if it only moved its bytes."""
+    num_bytes = sum(c.num_bytes for c in decode.costs)
+    moving = calibration.seconds(num_bytes) * 1000
+    computing = sum(c.operations for c in decode.costs) / calibration.operations_per_second[dtype] * 1000
+    weights = f"{weights_read(decode) / num_bytes:.0%} of them weights"
+    by_bytes = f"moving its bytes {ms(moving)}, {weights}"
+    by_operations = f"its operations {ms(computing)}"
+    what, parts = (
+        ("Not arithmetic, moving bytes", f"{by_operations}, {by_bytes}") if moving >= computing
+        else ("Arithmetic, not moving bytes", f"{by_bytes}, {by_operations}")
+    )  # fmt: skip
+    return f"{what}: of the {ms(decode.plain.median_ms)} of a decode step, {parts} (estimated)"
