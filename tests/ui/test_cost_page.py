@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import json
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 
@@ -23,15 +20,13 @@ from miniinfer.measure.curve import measure_curve
 from miniinfer.measure.precision import measure_precision
 from miniinfer.measure.progress import Progress, run_through
 from miniinfer.models.loader import LoadedModel
-from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.cost_look import NOTICE, RESULTS, TASK
+from miniinfer.ui.cost_look import NOTICE, TASK
 from miniinfer.ui.cost_page import VIEWS
 from miniinfer.ui.cost_predict import answer_of
-from miniinfer.ui.cost_task import CostTask
-from miniinfer.ui.session import Session
 from tests.engine.tiny import tiny_model
 from tests.measure.helpers import IDS, calibration, step_times
 from tests.ui.app_test import App
+from tests.ui.cost_app import cost, endless, finish, frame, give, plots, press, run_of, show, state, texts
 from tests.ui.waiting import wait_until
 
 CPU = torch.device("cpu")
@@ -42,63 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: object) -> Path:
     """A data folder without a calibration; the model is loaded already."""
     monkeypatch.setenv("MINIINFER_HOME", str(tmp_path))
     return tmp_path
-
-
-def cost(app: App, view: str = "Where time goes", step: int = 3) -> App:
-    app.session.step_to(step, 60)
-    app.open("cost")
-    return show(app, view)
-
-
-def show(app: App, view: str) -> App:
-    app.test.session_state["cost_view"] = view
-    return app.run()
-
-
-def run_of(app: App) -> LiveRun:
-    run = app.session.timeline.current
-    assert isinstance(run, LiveRun)
-    return run
-
-
-def state(app: App, key: str) -> Any:
-    kept = app.test.session_state
-    return kept[key] if key in kept else None  # noqa: SIM401 (AppTest's state has no get)
-
-
-def press(app: App, key: str) -> App:
-    app.test.button(key=key).click()
-    return app.run()
-
-
-def finish(app: App) -> App:
-    """Wait for the measurement that runs, and let the page take it in, as its polling fragment does."""
-    task: CostTask | None = state(app, TASK)
-    if task is None:  # it was so quick that the page has taken it in already
-        return app
-    task.join(60)
-    assert task.state != "running"
-    return app.run()
-
-
-def give(app: App, view: str, result: object) -> None:
-    """Put a result where a finished measurement would."""
-    results = dict(state(app, RESULTS) or {})
-    results[view, run_of(app).info.run_id] = result
-    app.test.session_state[RESULTS] = results
-
-
-def texts(app: App) -> str:
-    elements = [*app.test.text, *app.test.caption, *app.test.markdown]
-    return "\n".join(str(element.value) for element in elements)
-
-
-def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
-
-
-def frame(app: App) -> pd.DataFrame:
-    return app.test.dataframe[0].value
 
 
 def calibrated(home: Path) -> None:
@@ -215,39 +153,6 @@ def test_a_running_measurement_shows_its_progress_and_can_be_cancelled(
     assert app.texts("cost_notice") == ["The measurement was cancelled."]
     assert not app.test.button(key="cost_measure_curve").disabled
     assert not app.polls
-
-
-def endless(started: threading.Event | None = None) -> Iterator[Progress]:
-    while True:
-        if started:
-            started.set()
-        yield Progress("on and on", 0.5)
-        time.sleep(0.005)
-
-
-def test_others_step_while_a_measurement_runs_and_closing_the_tab_ends_it(new_session: Callable[[], Session]) -> None:
-    measuring, other = new_session(), new_session()
-    assert other.go_live()
-    started = threading.Event()
-    task = CostTask(measuring, "curve", "r1", lambda say: endless(started))
-    assert started.wait(10)
-    other.step_to(3, 60)
-    assert other.timeline.cursor == 3
-    assert task.state == "running"
-    measuring.close()
-    task.join(10)
-    assert task.state == "cancelled"
-
-
-def test_an_error_of_a_measurement_is_a_sentence(session: Session) -> None:
-    def fails(say: object) -> Iterator[Progress]:
-        raise MemoryError
-        yield
-
-    task = CostTask(session, "curve", "r1", fails)
-    task.join(10)
-    assert (task.state, task.result) == ("failed", None)
-    assert task.error == "This machine has too little free memory for this measurement."
 
 
 def test_another_precision_is_loaded_on_request_and_forgotten(
