@@ -16,7 +16,7 @@ ALLOWED = {
     "trace": {"trace", "engine"},
     "measure": {"measure", "engine"},
     "faults": {"faults", "engine"},
-    "figures": {"figures", "trace"},
+    "figures": {"figures", "trace", "measure"},
     "ui": {"ui", "figures", "trace", "measure", "faults", "models", "engine"},
     "cli": {"cli", "figures", "trace", "measure", "faults", "models", "engine"},
 }
@@ -51,8 +51,8 @@ def test_only_the_ui_knows_streamlit(part):
 
 
 MODULES = [
-    "miniinfer", "miniinfer.figures.workspace", "miniinfer.trace.live_run", "miniinfer.trace.batch_run",
-    "miniinfer.trace.batch_view", "miniinfer.trace.batch_presets",
+    "miniinfer", "miniinfer.figures.workspace", "miniinfer.figures.cost_plots", "miniinfer.figures.cost_tables",
+    "miniinfer.trace.live_run", "miniinfer.trace.batch_run", "miniinfer.trace.batch_view", "miniinfer.trace.batch_presets",
 ]  # fmt: skip
 
 
