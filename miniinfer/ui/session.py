@@ -26,6 +26,7 @@ from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.batching_host import SessionBatch
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
@@ -53,6 +54,7 @@ class Session:
         self.key = ModelKey()
         self.timeline = Timeline()
         self.budget = TraceBudget()
+        self.batch = SessionBatch(self)
         self.error: str | None = None
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
@@ -260,6 +262,7 @@ class Session:
             self.closed, self.error = True, CLOSED
             self._release([self.timeline.remove(run.info.run_id) for run in self.timeline])
             self._engine = None
+            self.batch.release()
             self.timeline.add(recorded_example(), cursor=1)
             self.host.release(self.session_id)
 
