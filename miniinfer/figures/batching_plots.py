@@ -38,7 +38,9 @@ def lanes_figure(outcome: BatchOutcome, until_ms: float, colours: Palette, heigh
             hovertext=[_words(p) for p in parts], hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
     names = [lane_name(outcome, view.request_id) for view in outcome.requests]
-    figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], range=[-0.6, len(names) - 0.4], tickvals=names)
+    figure.update_yaxes(
+        categoryorder="array", categoryarray=names[::-1], range=[-0.6, len(names) - 0.4], tickvals=names
+    )
     figure.update_xaxes(range=[0, until_ms * 1.02], title="ms of engine time (measured)")
     figure.update_layout(barmode="overlay")
     return plain(figure, colours, height)

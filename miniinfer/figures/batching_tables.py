@@ -79,12 +79,25 @@ def outcomes_table(found: Sequence[BatchOutcome]) -> pd.DataFrame:
             "steps": o.totals.steps, "wall ms": o.totals.wall_ms, "tokens/s": o.totals.tok_s,
             "new tokens": o.totals.num_new_tokens, "slots": o.computed_slots, "padding": o.totals.padding_slots,
             "idle": o.totals.idle_slots, "wasted %": 100 * o.wasted_share,
-            "mean TTFT ms": _mean([v.ttft_ms for v in o.requests]), "mean TPOT ms": _mean([v.tpot_ms for v in o.requests]),
+            "mean TTFT ms": _mean([v.ttft_ms for v in o.requests]),
+            "mean TPOT ms": _mean([v.tpot_ms for v in o.requests]),
             "preempted": o.totals.num_preemptions, "computed again": o.totals.num_recomputed,
             "from the prefix cache": o.totals.num_cached, "KV peak bytes": o.totals.peak_block_bytes,
             "refused": sum(v.error is not None for v in o.requests), "longest": o.longest or "",
         }
         for o in found
+    ])  # fmt: skip
+
+
+def lanes_table(found: Sequence[BatchOutcome]) -> pd.DataFrame:
+    """The lanes of all outcomes: one row for each stretch of steps in which a request did the same."""
+    return pd.DataFrame([
+        {
+            "batching": o.settings.batching, "paging": o.settings.paging, "request": p.request_id,
+            "longest": p.request_id == o.longest, "state": p.state.value, "first step": p.first, "last step": p.last,
+            "start ms": p.start_ms, "end ms": p.end_ms, "slots": p.slots, "wasted": p.wasted,
+        }
+        for o in found for p in o.lanes
     ])  # fmt: skip
 
 

@@ -28,9 +28,7 @@ def against_alone(run: BatchRun, request_id: str) -> AloneComparison:
     The batch's logits come back from its kept final-norm vectors, all rows of a step together as the step had them.
     Raises BadInputError if the request has no token yet.
     """
-    found = None
-    for found in alone_steps(run, request_id):
-        pass
+    *_, found = alone_steps(run, request_id)
     assert isinstance(found, AloneComparison)
     return found
 

@@ -44,7 +44,8 @@ class SessionBatch:
 
     @property
     def run_id(self) -> str:
-        return f"b{self.number}"
+        """Never the same in two sessions: a tab that comes back after a lost connection still knows an older one."""
+        return f"{self._session.session_id[:8]}.{self.number}"
 
     @property
     def trace(self) -> BatchTrace | None:
@@ -83,8 +84,9 @@ class SessionBatch:
         if wanted > BATCH_KV_BYTES:
             run.release()
             raise BadInputError(
-                f"A pool of {run.num_blocks:,} blocks of {settings.block_size} positions takes {wanted / 2**20:,.0f} MiB "
-                f"of KV cache; a batch may have {BATCH_KV_BYTES // 2**20} MiB: give it at most {most:,} blocks."
+                f"A pool of {run.num_blocks:,} blocks of {settings.block_size} positions takes "
+                f"{wanted / 2**20:,.0f} MiB of KV cache; a batch may have {BATCH_KV_BYTES // 2**20} MiB: give it at "
+                f"most {most:,} blocks."
             )
         return run
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.batching_plots import lanes_figure, outcome_line
-from miniinfer.figures.batching_tables import outcomes_table
+from miniinfer.figures.batching_tables import lanes_table, outcomes_table
+from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_outcome import BatchOutcome
 from miniinfer.ui.batching_look import BatchLook
@@ -13,11 +14,11 @@ from miniinfer.ui.batching_outcomes import measure_outcomes, words_of
 from miniinfer.ui.cost_look import PLOT, draw_table, task
 
 VIEW = "batching_outcomes"
-HEIGHT = 330
-ONE, WHOLE = st.column_config.NumberColumn(format="%.1f"), st.column_config.NumberColumn(format="localized")
+HEIGHT = 350
+ONE, WHOLE = st.column_config.NumberColumn(format="%.1f"), st.column_config.NumberColumn(format="%.0f")
 COLUMNS = {
-    "wall ms": WHOLE, "tokens/s": ONE, "mean TTFT ms": WHOLE, "mean TPOT ms": ONE, "KV peak bytes": WHOLE,
-    "wasted %": ONE,
+    "wall ms": WHOLE, "tokens/s": ONE, "mean TTFT ms": WHOLE, "mean TPOT ms": WHOLE, "wasted %": ONE,
+    "KV peak bytes": st.column_config.NumberColumn(format="localized"),
 }  # fmt: skip
 
 
@@ -61,8 +62,15 @@ def draw_lesson(look: BatchLook) -> None:
             )
     draw_table(
         outcomes_table(found), "batching_outcomes",
-        {Provenance.MEASURED: "times and tokens/s, each outcome run once", Provenance.COMPUTED: "slots, blocks, counts"},
+        {
+            Provenance.MEASURED: "times and tokens/s; each outcome ran once, on this machine as busy as it was",
+            Provenance.COMPUTED: "slots, blocks, counts",
+        },
         "four-outcomes.csv", COLUMNS, height=142,
+    )
+    st.download_button(
+        "Save all lanes as CSV", frame_to_csv(lanes_table(found)), file_name="lanes.csv", mime="text/csv",
+        key="batching_lanes_csv",
     )
 
 
@@ -70,7 +78,7 @@ def verdict(static: BatchOutcome, continuous: BatchOutcome) -> str:
     """What the two differ in, in a sentence of numbers."""
     s, c = static.totals, continuous.totals
     return (
-        f"Static: {s.wasted_slots:,} of {static.computed_slots:,} slots wasted, {s.wall_ms / 1000:.2f} s. Continuous: "
-        f"{c.wasted_slots:,} of {continuous.computed_slots:,}, {c.wall_ms / 1000:.2f} s for the same requests "
-        f"({s.num_new_tokens:,} and {c.num_new_tokens:,} tokens)."
+        f"Static: {s.wasted_slots:,} of {static.computed_slots:,} slots wasted, {s.wall_ms / 1000:.2f} s. "
+        f"Continuous: {c.wasted_slots:,} of {continuous.computed_slots:,}, {c.wall_ms / 1000:.2f} s for the same "
+        f"requests ({s.num_new_tokens:,} and {c.num_new_tokens:,} tokens)."
     )

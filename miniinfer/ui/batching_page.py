@@ -15,14 +15,15 @@ from miniinfer.ui.batching_tables import draw_tables
 from miniinfer.ui.cost_look import take_in
 from miniinfer.ui.session import Session
 
-PICTURE, REQUESTS = "Step by step", "Requests and settings"
+PICTURE, REQUESTS, PROOF, TABLES = "Step by step", "Requests and settings", "Batched or alone", "Tables"
 VIEWS: dict[str, Callable[[BatchLook], None]] = {
     PICTURE: lambda look: draw_picture(look.session),
     REQUESTS: draw_requests,
     "Static or continuous": draw_lesson,
-    "Batched or alone": draw_proof,
-    "Tables": draw_tables,
+    PROOF: draw_proof,
+    TABLES: draw_tables,
 }
+FOLLOW = (PROOF, TABLES)
 
 
 def draw_batching(session: Session) -> None:
@@ -58,6 +59,9 @@ def draw_batching(session: Session) -> None:
             draw_task()
             with st.container(key="batching_picture" if chosen == PICTURE else "batching_view_body"):
                 VIEWS[chosen or PICTURE](BatchLook(session))
+            if chosen != PICTURE:
+                with st.container(key="batching_hidden"):
+                    draw_picture(session, follows=chosen in FOLLOW)
             st.session_state[DRAWN] = chosen == REQUESTS
             if clicked:  # only now: what was typed last has come with this click
                 if start(session):

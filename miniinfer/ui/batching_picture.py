@@ -11,14 +11,20 @@ from miniinfer.ui.session import Session
 ASKED = "batching_asked"  # (number, have) of the ask that is being answered
 
 
-def draw_picture(session: Session) -> None:
-    """On a full run the browser may know nothing, so all steps are sent; after an ask, those that it lacks."""
+def draw_picture(session: Session, *, follows: bool = False) -> None:
+    """On a full run the browser may know nothing, so all steps are sent; after an ask, those that it lacks.
+
+    follows: the page shows what a step changes elsewhere too, so an ask draws all of it anew. Where the picture is not
+    to be seen it is still there, hidden: transport and keys go on to drive the batch.
+    """
     st.session_state[ASKED] = None
 
     @st.fragment
     def picture() -> None:
         number, have = st.session_state[ASKED] or (st.session_state.get("batching_ask", 0), 0)
         message = session.batch.message(number, have)
+        if follows and st.session_state[ASKED] is not None:
+            st.rerun()
         if message is not None:
             mount_batching(message, lambda: _on_ask(session))
 

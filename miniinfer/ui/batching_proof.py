@@ -71,6 +71,6 @@ def verdict(found: list[AloneComparison]) -> str:
     largest = max(one.largest_logit_difference for one in found)
     margin = min(one.smallest_margin for one in found)
     return (
-        f"{same} of {len(found)} have the same tokens batched and alone; the largest logit difference is {largest:.1e}, "
-        f"the smallest margin between the two best logits {margin:.3g}."
+        f"{same} of {len(found)} have the same tokens batched and alone; the largest logit difference is "
+        f"{largest:.1e}, the smallest margin between the two best logits {margin:.3g}."
     )

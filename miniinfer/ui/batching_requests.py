@@ -15,7 +15,7 @@ from miniinfer.ui.batching_look import ERROR, POLICY_NAMES, VERSION, BatchLook, 
 DRAWN = "batching_requests_drawn"  # whether the view stood there in the last run
 BASE = "batching_base"
 NUMBERS = (
-    ("token_budget", "Token budget", 1, "The most slots that one step computes; prompts longer than it come in chunks."),
+    ("token_budget", "Token budget", 1, "The most slots that a step computes; longer prompts come in chunks."),
     ("max_seqs", "Sequences at once", 1, "The most requests that run at the same time."),
     ("block_size", "Block size", 1, "Positions in one block of the KV cache."),
     ("num_blocks", "Blocks in the pool", 0, "0: as many as the requests can need. Fewer: they wait or are preempted."),
@@ -31,7 +31,7 @@ def draw_requests(look: BatchLook) -> None:
     if st.session_state.get(BASE, (None,))[0] != version:
         st.session_state[BASE] = (version, filled.frame, dict(filled.settings))
     _, base, settings = st.session_state[BASE]
-    left, right = st.columns([7, 3], gap="medium")
+    left, right = st.columns([77, 23], gap="medium")
     with left:
         st.caption(f"{filled.preset.shows} Change what you like and press Run; up to {MAX_REQUESTS} requests.")
         filled.frame = st.data_editor(
@@ -47,7 +47,7 @@ def _columns() -> dict[str, Any]:
     number = st.column_config.NumberColumn
     return {
         "id": st.column_config.TextColumn("id", width=54, help="A short name that no other request has."),
-        "prompt": st.column_config.TextColumn("prompt", width="large"),
+        "prompt": st.column_config.TextColumn("prompt", width=250),
         "chat": st.column_config.CheckboxColumn("chat", width=48, help="The prompt is a chat message.", default=False),
         "max_new_tokens": number("max new", width=70, min_value=0, step=1, default=16, help="At most so many tokens."),
         "temperature": number("temp.", width=60, step=0.1, default=0.0, help="Temperature; 0 is greedy."),

@@ -22,15 +22,16 @@ def draw_tables(look: BatchLook) -> None:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         chosen = st.segmented_control(
-            "Table", ["Timeline", "Rows", "Requests", "Blocks"], default="Timeline", key="batching_table", required=True,
-            label_visibility="collapsed", persist_state="session",
+            "Table", ["Timeline", "Rows", "Requests", "Blocks"], default="Timeline", key="batching_table",
+            required=True, label_visibility="collapsed", persist_state="session",
         )
         last = len(trace.steps)
         step = last
         if chosen in ("Requests", "Blocks"):
-            step = int(st.number_input("After step", 1, last, last, 1, key=f"batching_at_{look.run_id}_{last}", width=160))
+            key = f"batching_at_{look.run_id}_{last}"
+            step = int(st.number_input("After step", 1, last, last, 1, key=key, width=160))
     if chosen == "Rows":
-        columns = {"probability": PROBABILITY, "raw probability": PROBABILITY, "margin": PROBABILITY, "coin": PROBABILITY}
+        columns = dict.fromkeys(("probability", "raw probability", "margin", "coin"), PROBABILITY)
         draw_table(rows_table(trace), "batching_rows", BOTH, "batch-rows.csv", columns, height=HEIGHT)
     elif chosen == "Requests":
         columns = {"TTFT ms": ONE, "TPOT ms": ONE}

@@ -160,6 +160,8 @@ export class Batch {
       this.target = this.hover = this.notice = null;
       this.player.stop();
       this.asks.reset();
+      const active = document.activeElement; // whoever has just chosen a preset wants to step it, not to choose on
+      if (active?.closest(".st-key-batching_preset")) active.blur();
     }
     this.info = header.run;
     this.aborted = header.aborted;

@@ -7,8 +7,9 @@ import { laneStyles, ownerColour } from "./colours.js";
 import { createTimeline } from "./timeline.js";
 
 const HEAD = 20; // px, as in the style sheet
+const SHARE = 0.5; // of the picture's height
 const LEAST = 18;
-const MOST = 27;
+const MOST = 40;
 const NAMES = ["tokens", "TTFT", "TPOT"];
 const MEANS = ["output tokens so far", "time to first token, from its arrival", "time per output token after the first"];
 
@@ -93,8 +94,8 @@ export function createLanes(batch) {
 
   // All lanes are seen at once where there is room; below that they scroll.
   function fit() {
-    const space = root.clientHeight - HEAD;
-    const lane = Math.max(LEAST, Math.min(MOST, Math.floor(space / Math.max(1, lines.length))));
+    const all = root.closest(".mi-batching").clientHeight;
+    const lane = Math.max(LEAST, Math.min(MOST, Math.floor((SHARE * all - HEAD) / Math.max(1, lines.length))));
     root.style.setProperty("--lane", `${lane}px`);
     timeline.lane = lane;
   }

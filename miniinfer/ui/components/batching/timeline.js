@@ -61,7 +61,7 @@ export function createTimeline(batch) {
     const { from, to } = scale();
     const styles = laneStyles(theme);
     context.fillStyle = theme.line;
-    for (let i = 1; i < count; i++) context.fillRect(0, i * self.lane - 0.5, canvas.width, 0.5);
+    for (let i = 1; i < count; i++) context.fillRect(0, i * self.lane - 1, canvas.width, 1);
     for (let s = 1; s <= batch.last; s++) {
       context.globalAlpha = s > batch.cursor ? 0.28 : 1;
       const [x, w] = [from(s), Math.max(0.6, to(s) - from(s))];
@@ -82,7 +82,8 @@ export function createTimeline(batch) {
     const state = batch.stateOf(i, s);
     const [, , kind, colour] = styles[state] ?? [];
     if (!kind) return;
-    const [top, high, gap] = [i * self.lane + 3, self.lane - 6, w > 5 ? 1 : 0];
+    const pad = Math.max(3, Math.round(self.lane / 7));
+    const [top, high, gap] = [i * self.lane + pad, self.lane - 2 * pad, w > 5 ? 1 : 0];
     context.fillStyle = colour;
     if (kind === "line") return context.fillRect(x, top + high / 2 - 0.5, w, 1);
     if (kind === "thin") return context.fillRect(x, top + high * 0.3, w - gap, high * 0.4);
