@@ -81,7 +81,7 @@ def _number(row: Mapping[str, Any], name: str, usual: float) -> float:
 
 
 def _whole(row: Mapping[str, Any], name: str, usual: int) -> int:
-    value = _number(row, name, usual)
+    value = float(_number(row, name, usual))
     if not value.is_integer():
         raise BadInputError(f"{name} must be a whole number, not {value:g}.")
     return int(value)
