@@ -81,6 +81,8 @@ class Session:
     def choose_model(self, key: ModelKey) -> None:
         """Takes effect with the next new run; runs that exist keep the model they were made with."""
         with self.lock:
+            if key != self.key:
+                self.batch.release()  # a new one starts on the new model
             self.key, self._requested = key, None
             self.request_model()
 
