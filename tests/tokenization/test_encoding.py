@@ -13,10 +13,11 @@ from miniinfer.models.tokenizer import Tokenizer
 from miniinfer.tokenization.encoding import encode_parts, encode_steps
 
 HARD = [
-    "👨‍👩‍👧‍👦", "👋🏽", "🇩🇪", "❤️‍🔥", "e\u0301", "ﷺ", "نعم\u200f!", "שלום\u200e", "\u202eabc\u202c", "a\r\nb", "\r\n\r\n", "\n\r", "\t\t x",
-    "\u200b", "\u200d", "\ufeff", "\u00a0x", "\u2028", "\u3000", "\x1c", "\x85", "12345", "½", "②", "٣", "𝟘", "Ⅷ", "   ", " " * 40,
-    "  a", " 's", "'s", "'S", "I'll", "don't", "''ve", "_x_", "ǅ", "ß", "ﬁ", "İ", "Å", "가각", "하", "กำ", "क्षि", "𠮷", "\U0001f9ff",
-    "\U00010d40", "\u1c89", "<|im_end|>", "<|im_", "|>", "\\n", "def f():\n    return  x", "x\n\ny", "\u0378",
+    "👨\u200d👩\u200d👧\u200d👦", "👋🏽", "🇩🇪", "❤\ufe0f\u200d🔥", "e\u0301", "ﷺ", "نعم\u200f!", "שלום\u200e",
+    "\u202eabc\u202c", "a\r\nb", "\r\n\r\n", "\n\r", "\t\t x", "\u200b", "\u200d", "\ufeff", "\u00a0x", "\u2028",
+    "\u3000", "\x1c", "\x85", "12345", "½", "②", "٣", "𝟘", "Ⅷ", "   ", " " * 40, "  a", " 's", "'s", "'S", "I'll",
+    "don't", "''ve", "_x_", "ǅ", "ß", "ﬁ", "İ", "Å", "가각", "하", "กำ", "क्षि", "𠮷", "\U0001f9ff", "\U00010d40",
+    "\u1c89", "<|im_end|>", "<|im_", "|>", "\\n", "\u0378", "x\n\ny", "def f():\n    return  x",
 ]  # fmt: skip
 TEXTS = st.lists(st.sampled_from(HARD) | st.text(max_size=12), max_size=12).map("".join)
 
