@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from miniinfer.trace.embedding import Backwards, EmbeddedText, Neighbours, UnembedCheck
+from miniinfer.trace.records import FloatArray
 
 TokenText = Callable[[int], str]
+SHOWN = 8  # numbers of a row that are written out
 
 
 def rows_table(embedded: EmbeddedText, text: TokenText, first: int = 0) -> pd.DataFrame:
@@ -37,6 +39,25 @@ def neighbours_table(found: Neighbours, text: TokenText) -> pd.DataFrame:
     return pd.DataFrame({
         "id": found.ids, "token": [text(int(i)) for i in found.ids], "cosine": found.cosines, "norm": found.norms,
     })
+
+
+def row_pair_table(embedding_row: FloatArray, unembed_row: FloatArray) -> pd.DataFrame:
+    """The same token's row of both matrices, number by number."""
+    return pd.DataFrame({
+        "dimension": np.arange(len(embedding_row)), "embedding": embedding_row, "unembed": unembed_row,
+        "difference": embedding_row - unembed_row,
+    })  # fmt: skip
+
+
+def describe_rows(embedding_row: FloatArray, unembed_row: FloatArray, token: str) -> str:
+    """The first numbers of both rows."""
+    first = [", ".join(f"{value:.5f}" for value in row[:SHOWN]) for row in (embedding_row, unembed_row)]
+    same = bool((embedding_row == unembed_row).all())
+    verdict = f"all {len(unembed_row):,} numbers are equal" if same else "they are two different rows"
+    return (
+        f"The row of “{token}” in the embedding: {first[0]}, …\n"
+        f"Its row in the unembed matrix: {first[1]}, …; {verdict}."
+    )
 
 
 def describe_unembed(check: UnembedCheck) -> str:

@@ -56,8 +56,8 @@ def stages(encoding: Encoding, normalisation: str, pre: str) -> list[list[str]]:
         ["Control tokens", f"{added:,} found", "Added tokens are taken out first; what lies between is plain text."],
         ["Pre-tokenize", f"{count:,} {'piece' if count == 1 else 'pieces'}", f"Cut by the rules called “{pre}”: no "
          "merge crosses from one piece into the next."],
-        ["Bytes", f"{size:,} of {characters:,} characters", "UTF-8; each byte is written as one character of the byte "
-         "alphabet, so that every text can be encoded."],
+        ["Bytes", f"{size:,} bytes", f"UTF-8, of {characters:,} characters; each byte is written as one character of "
+         "the byte alphabet, so that no text is without tokens."],
         ["Merge", f"{merges:,} merges", "In each piece: of all neighbours that have a rule, the pair of lowest rank "
          "first, of equals the leftmost."],
         ["Ids", f"{len(encoding.tokens):,} tokens", "Each part that is left is a token; its place in the vocabulary is "

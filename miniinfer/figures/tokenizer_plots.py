@@ -51,7 +51,7 @@ def rows_figure(embedded: EmbeddedText, first: int, text: TokenText, chosen: int
     figure = go.Figure(go.Heatmap(
         z=embedded.rows, y=y, zmin=-scale, zmax=scale,
         colorscale=[[i / (len(colours.signed) - 1), colour] for i, colour in enumerate(colours.signed)],
-        colorbar={"title": {"text": "value"}, "thickness": 10, "len": 1.0, "outlinewidth": 0},
+        colorbar={"title": {"text": "value", "font": {"size": 12}}, "thickness": 10, "len": 1.0, "outlinewidth": 0},
         customdata=[[f"{first + i}: {for_plotly(text(token_id))}"] * embedded.rows.shape[1]
                     for i, token_id in enumerate(embedded.ids)],
         hovertemplate="%{customdata}<br>dimension %{x}: %{z:.5f}<extra></extra>",
@@ -60,7 +60,7 @@ def rows_figure(embedded: EmbeddedText, first: int, text: TokenText, chosen: int
     labels = [f"<b>{label}</b>" if first + i == chosen else label for i, label in enumerate(labels)]
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     figure.update_xaxes(title=f"dimension, 0 to {embedded.rows.shape[1] - 1}", showgrid=False)
-    return _plain(figure, colours, max(150, CELLS * count + 60))
+    return _plain(figure, colours, max(260, CELLS * count + 60))
 
 
 def colour_limit(embedded: EmbeddedText) -> float:

@@ -15,7 +15,7 @@ def summary(encoding: Encoding) -> str:
     split = sum(token.split for token in encoding.tokens)
     parts = [_count(tokens, "token"), _count(characters, "character"), _count(size, "byte")]
     if split:
-        parts.append(f"{_count(split, 'token')} of them a part of a character only")
+        parts.append(f"{split:,} of the tokens a part of a character only")
     return ", ".join(parts)
 
 

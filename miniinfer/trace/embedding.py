@@ -117,6 +117,12 @@ def check_unembed(model: ModelLike) -> UnembedCheck:
     return UnembedCheck(config.tied, config.vocab_size, config.hidden_size, equal, largest)
 
 
+def unembed_row(model: ModelLike, token_id: int) -> FloatArray:
+    """[E] float32: the row whose product with the final-norm vector is this token's logit."""
+    row: FloatArray = model.weights.unembed.to_dense()[token_id].float().cpu().numpy().copy()
+    return row
+
+
 def backwards(run: LiveRun, step: int) -> Backwards | None:
     """The chosen token's logit at this step, taken apart; None where a step chose none."""
     if not 1 <= step <= len(run.steps):

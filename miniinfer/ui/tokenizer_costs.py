@@ -25,7 +25,7 @@ def draw_costs(look: TextLook) -> None:
         st.text(
             f"The same sentence takes {same[0].tokens} tokens in {same[0].name} and {same[-1].tokens} in "
             f"{same[-1].name}: {same[-1].tokens / same[0].tokens:.1f} times as many steps, and as much of the KV cache "
-            "and of the context. Merges were learned from texts, and most of those were English."
+            "and of the context. Merges are learned from texts: what was common there costs little here."
         )
     st.plotly_chart(
         costs_figure(costs, YOURS, look.colours), key="tokenizer_costs_figure", config=PLOT,

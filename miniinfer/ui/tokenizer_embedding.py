@@ -10,8 +10,10 @@ import streamlit as st
 from miniinfer.errors import BadInputError
 from miniinfer.figures.tokenizer_embedding import (
     describe_backwards,
+    describe_rows,
     describe_unembed,
     neighbours_table,
+    row_pair_table,
     rows_table,
     values_table,
     window_of,
@@ -19,7 +21,7 @@ from miniinfer.figures.tokenizer_embedding import (
 )
 from miniinfer.figures.tokenizer_plots import IN_SCALE, colour_limit, neighbours_figure, rows_figure
 from miniinfer.provenance import Provenance
-from miniinfer.trace.embedding import backwards, check_unembed, embed_ids, neighbours
+from miniinfer.trace.embedding import backwards, check_unembed, embed_ids, neighbours, unembed_row
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.table_twin import draw_table_twin
 from miniinfer.ui.tokenizer_look import PLOT, TextLook, remembered
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WINDOW = 24  # rows of the heat map at a time
+WINDOW = 16  # rows of the heat map at a time
 NEAREST = 12
 WAITS = (
     "The rows of the embedding lie in the model's weights, which are being loaded; how far they are stands at the top. "
@@ -62,7 +64,7 @@ def draw_embedding(look: TextLook) -> None:
         st.caption(
             f"Each id selects one row of {model.config.vocab_size:,}, kept as {embedded.storage}; these are the "
             f"numbers it stands for. The colour scale ends at ±{colour_limit(embedded):.3g}, which holds "
-            f"{IN_SCALE:.1%} of the values shown; what lies beyond has the end's colour."
+            f"{IN_SCALE:.1%} of the values shown; what lies beyond has the end's colour. Computed from the weights."
         )
     with right:
         st.markdown("**Which rows of the whole vocabulary lie nearest?**")
@@ -71,11 +73,14 @@ def draw_embedding(look: TextLook) -> None:
             neighbours_figure(found, look.text, look.colours), key="tokenizer_near", config=PLOT,
             alt="Cosine of the nearest rows with the chosen one",
         )
-    _way_out(look, model)
-    with st.expander("Tables: norms, values, nearest rows"):
+    other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id)))
+    mine = embedded.rows[position - first]
+    _way_out(look, model, describe_rows(mine, other, look.text(token_id)))
+    with st.expander("Tables: norms, values, nearest rows, both matrices"):
         draw_table_twin(rows_table(embedded, look.text, first), "tokenizer_norms", Provenance.COMPUTED, "norms.csv")
         draw_table_twin(values_table(embedded, look.text, first), "tokenizer_values", Provenance.COMPUTED, "X.csv")
         draw_table_twin(neighbours_table(found, look.text), "tokenizer_nearest", Provenance.COMPUTED, "nearest.csv")
+        draw_table_twin(row_pair_table(mine, other), "tokenizer_pair", Provenance.COMPUTED, "rows.csv")
 
 
 def _choose(look: TextLook, ids: list[int]) -> int:
@@ -99,11 +104,11 @@ def _choose(look: TextLook, ids: list[int]) -> int:
     return chosen
 
 
-def _way_out(look: TextLook, model: ModelLike) -> None:
+def _way_out(look: TextLook, model: ModelLike, rows: str) -> None:
     """The unembed matrix, compared once for each model, and the newest logit taken apart."""
     check = remembered("unembed", model, None, lambda: _in_engine(look, lambda: check_unembed(model)))
     st.markdown("**And on the way out?**")
-    st.text(describe_unembed(check))
+    st.text(f"{describe_unembed(check)}\n{rows}")
     run = look.run
     if isinstance(run, LiveRun):
         step = look.session.timeline.cursor

@@ -103,8 +103,8 @@ def look_at(session: Session, run: Run, side: TextSide, wanted: Wanted) -> TextL
 
 
 def remembered(name: str, owner: object, question: object, answer: Callable[[], T]) -> T:
-    """The answer to this question about `owner` (a tokenizer, a model), as it was given last in this session; that
-    does not keep the owner in memory."""
+    """The answer to this question about `owner` (a tokenizer, a model), as it was given last in this session. The
+    owner is not kept in memory by it."""
     memo = st.session_state.get(f"tokenizer_{name}_memo")
     if memo is None or memo[0]() is not owner or memo[1] != question:
         memo = (weakref.ref(owner), question, answer())

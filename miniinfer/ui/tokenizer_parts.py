@@ -25,10 +25,11 @@ def draw_segments(look: TextLook) -> None:
     """Control tokens, the template's text and the user's, kept apart."""
     encoding = look.encoding
     writers = writers_of(encoding.tokens, look.segments)
-    present = [words for writer, words in WORDS.items() if writer in writers]
+    present = "; ".join(words for writer, words in WORDS.items() if writer in writers)
+    fact = f"{summary(encoding)}. {present.capitalize()}."
     mount_tokenizer("tokenizer_segments", {
         "stages": [], "pieces": [],
-        "strips": [strip(encoding, writers, "Who wrote which token?", f"{summary(encoding)}. {'; '.join(present)}.")],
+        "strips": [strip(encoding, writers, "Who wrote which token?", fact)],
     })  # fmt: skip
     if look.wanted.chat and look.typed is None:
         st.text(
@@ -61,6 +62,7 @@ def draw_characters(look: TextLook) -> None:
     st.markdown("**Which character fell to which tokens?**")
     st.text(
         f"{len(characters):,} code points; {wide:,} of them take more than one byte, and {split:,} are split over "
-        "tokens: none of these tokens is a character by itself. What looks like one sign may be several code points."
+        f"tokens{', none of which is a character by itself' if split else ''}. What looks like one sign may be several "
+        "code points."
     )
     draw_table_twin(characters_table(characters), "tokenizer_characters", Provenance.COMPUTED, "characters.csv")

@@ -3,7 +3,9 @@
 import { h, setAttr, setText, show } from "../shared/dom.js";
 import { fileName, savePng } from "../shared/export.js";
 import * as format from "../shared/format.js";
+import { icon } from "../shared/icons.js";
 import { visible } from "../shared/tokens.js";
+import { createPairs } from "./pairs.js";
 import { ladderPicture } from "./picture.js";
 import { characters, replay } from "./replay.js";
 
@@ -12,12 +14,16 @@ export function createLadder() {
   const say = h("p", { class: "say", "data-testid": "ladder-say", "aria-live": "polite" });
   const count = h("span", { class: "num small quiet", "data-testid": "ladder-step" });
   const buttons = [
-    ["⏮", "Before the first merge", () => go(0), "ladder-first"],
-    ["◀", "One merge back", () => go(at - 1), "ladder-back"],
-    ["▶", "One merge on", () => go(at + 1), "ladder-forward"],
-    ["⏭", "After the last merge", () => go(states.length - 1), "ladder-last"],
-  ].map(([text, label, click, id]) =>
-    h("button", { type: "button", text, title: label, "aria-label": label, "data-testid": id, on: { click } }),
+    ["first", "Before the first merge", () => go(0)],
+    ["back", "One merge back", () => go(at - 1)],
+    ["forward", "One merge on", () => go(at + 1)],
+    ["last", "After the last merge", () => go(states.length - 1)],
+  ].map(([name, label, click]) =>
+    h(
+      "button",
+      { type: "button", title: label, "aria-label": label, "data-testid": `ladder-${name}`, on: { click } },
+      icon(name),
+    ),
   );
   const png = h("button", {
     type: "button",
@@ -27,7 +33,9 @@ export function createLadder() {
   });
   const head = h("header", {}, title, h("span", { class: "step" }, buttons[0], buttons[1], count, buttons[2], buttons[3]), png);
   const body = h("div", { class: "rungs", tabindex: "-1", "data-testid": "ladder" });
-  const root = h("section", { class: "ladder", "aria-label": "Merges of one piece" }, head, say, body);
+  const pairs = createPairs();
+  const scroller = h("div", { class: "ladder-body" }, body, pairs.root);
+  const root = h("section", { class: "ladder", "aria-label": "Merges of one piece" }, head, say, scroller);
   let piece = null;
   let number = null;
   let states = [];
@@ -38,9 +46,9 @@ export function createLadder() {
     number = chosen;
     piece = data.pieces[chosen];
     const [text, rule, , , ids] = piece;
-    setText(title, `Piece ${chosen} of ${data.pieces.length}: “${visible(text)}”, cut out as ${rule}`);
+    setText(title, `Piece ${chosen}: “${visible(text)}”, cut out as ${rule}`);
     states = piece[7] ? replay(piece) : [];
-    show(body, states.length > 0);
+    show(scroller, states.length > 0);
     buttons.forEach((button) => (button.hidden = !states.length));
     show(png, states.length > 0);
     if (!states.length) {
@@ -100,7 +108,9 @@ export function createLadder() {
     setText(count, `merge ${at} of ${states.length - 1}`);
     buttons.forEach((button, i) => setAttr(button, "aria-disabled", String(i < 2 ? at === 0 : at === states.length - 1)));
     setText(say, sentence());
-    if (body.scrollHeight > body.clientHeight) body.scrollTop = rungs[at].offsetTop - body.clientHeight / 2;
+    pairs.show([...piece[3]], states, at);
+    if (scroller.scrollHeight > scroller.clientHeight)
+      scroller.scrollTop = at === states.length - 1 ? scroller.scrollHeight : rungs[at].offsetTop - scroller.clientHeight / 2;
   }
 
   function sentence() {
@@ -111,7 +121,7 @@ export function createLadder() {
     const ruled = ranks.filter((rank) => rank !== null);
     if (winner === null) {
       const left = parts.length === 1 ? "One part is left" : `No two of the ${parts.length} neighbours that are left have a rule`;
-      return `${left}: ${ids.length === 1 ? "this is the token" : "these are the tokens"}. Numbers between parts are ranks, a dot is a pair without a rule.`;
+      return `${left}: ${ids.length === 1 ? "this is the token" : "these are the tokens"}. The numbers between parts are ranks; a dot is a pair without a rule.`;
     }
     const text = (k) => chars.slice(...parts[k]).join("");
     const rank = format.count(ranks[winner]);

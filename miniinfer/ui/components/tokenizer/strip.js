@@ -18,7 +18,6 @@ export function createStrip({ title, fact, total, tokens }, { tip, select, light
       list.append(group.el);
     }
     group.el.append(el);
-    if (/\n/.test(tokens[i][1])) list.append(h("span", { class: "break" }));
   });
   if (total > tokens.length)
     list.append(h("span", { class: "quiet small", text: `${format.count(total - tokens.length)} more tokens: the table has them` }));
@@ -52,7 +51,13 @@ export function createStrip({ title, fact, total, tokens }, { tip, select, light
 
   return {
     root,
-    mark: (piece) => chips.forEach((el, i) => el.classList.toggle("selected", piece !== null && tokens[i][4] === piece)),
+    mark(piece) {
+      chips.forEach((el, i) => el.classList.toggle("selected", piece !== null && tokens[i][4] === piece));
+      const el = chips[tokens.findIndex((token) => piece !== null && token[4] === piece)];
+      if (!el || list.scrollHeight <= list.clientHeight) return;
+      if (el.offsetTop < list.scrollTop || el.offsetTop + el.offsetHeight > list.scrollTop + list.clientHeight)
+        list.scrollTop = el.offsetTop - list.clientHeight / 2;
+    },
     light: (range) =>
       chips.forEach((el, i) => el.classList.toggle("lit", range !== null && tokens[i][5] < range[1] && tokens[i][6] > range[0])),
   };

@@ -28,8 +28,9 @@ export function createView() {
     made = data.strips.map((strip) => createStrip(strip, { tip, select, light }));
     strips.replaceChildren(...made.map((strip) => strip.root));
     show(ladder.root, data.pieces.length > 0);
+    root.classList.toggle("with-ladder", data.pieces.length > 0);
     const same = before && JSON.stringify(before.pieces) === JSON.stringify(data.pieces);
-    if (data.pieces.length && !(same && ladder.piece !== null)) select(telling(data.pieces));
+    if (data.pieces.length && !(same && ladder.piece !== null)) select(telling(data));
     else mark();
   }
 
@@ -49,12 +50,12 @@ export function createView() {
   return { root, show: update, useTheme: (theme) => ladder.useTheme(theme), stop: tip.stop };
 }
 
-// The piece with the most merges among the easy ones, or else the first.
-function telling(pieces) {
-  let best = 0;
-  pieces.forEach(([, , hex, , , , , steps], i) => {
-    if (steps && hex.length / 2 <= EASY && steps.length > (pieces[best][7]?.length ?? -1)) best = i;
-  });
-  return best;
+// The piece with the most merges among the easy ones that the user typed, or else the first of those.
+function telling({ pieces, strips }) {
+  const all = strips.flatMap(({ tokens }) => tokens.filter((token) => token[4] !== null));
+  const typed = all.filter((token) => token[7] === "typed");
+  const numbers = [...new Set((typed.length ? typed : all).map((token) => token[4]))];
+  const merges = (i) => (pieces[i][7] && pieces[i][2].length / 2 <= EASY ? pieces[i][7].length : -1);
+  return numbers.reduce((best, i) => (merges(i) > merges(best) ? i : best), numbers[0]);
 }
 
