@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from miniinfer.tokenization.character_classes import class_of, is_digit
 
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
-DIGIT = "a digit alone"
 RULES = {
     "contraction": "an English ending behind an apostrophe",
-    "letter": "letters, with one space in front of them",
-    "number": "numerals, with one space in front of them",
-    "other": "signs, with one space in front of them",
+    "letter": "letters, and the space in front if there is one",
+    "number": "numerals, and the space in front if there is one",
+    "other": "signs, and the space in front if there is one",
     "blank": "blanks; the last one is left to what follows",
     "last": "blanks up to the end of the text, or one blank that nothing takes",
-    "digit": DIGIT,
+    "digit": "a digit alone",
 }
 
 

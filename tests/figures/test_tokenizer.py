@@ -50,7 +50,7 @@ def test_the_message_holds_tokens_pieces_and_merges(tokenizer: Tokenizer) -> Non
     word = pieces(encoding)[1]
     steps = encoding.pieces[1].merging.steps
     assert word[:6] == [
-        " capital", "letters, with one space in front of them", b" capital".hex(), "Ġcapital", [3575], False,
+        " capital", "letters, and the space in front if there is one", b" capital".hex(), "Ġcapital", [3575], False,
     ]  # fmt: skip
     assert word[7] == [[s.rank, s.at, s.rank_before, s.rank_after] for s in steps]
     assert [name for name, _, _ in stages(encoding, "none", "smollm")] == [

@@ -109,9 +109,18 @@ export function createLadder() {
     buttons.forEach((button, i) => setAttr(button, "aria-disabled", String(i < 2 ? at === 0 : at === states.length - 1)));
     setText(say, sentence());
     pairs.show([...piece[3]], states, at);
-    if (scroller.scrollHeight > scroller.clientHeight)
-      scroller.scrollTop = at === states.length - 1 ? scroller.scrollHeight : rungs[at].offsetTop - scroller.clientHeight / 2;
+    settle();
   }
+
+  // Keep the newest row in sight, also once the style sheet is there and the rows have their places.
+  function settle() {
+    const now = body.querySelector(".rung.now");
+    if (!now || scroller.scrollHeight <= scroller.clientHeight) return;
+    scroller.scrollTop = at === states.length - 1 ? scroller.scrollHeight : now.offsetTop - scroller.clientHeight / 2;
+  }
+
+  const observer = new ResizeObserver(settle);
+  observer.observe(scroller);
 
   function sentence() {
     const { parts, ranks, winner } = states[at];
@@ -136,7 +145,15 @@ export function createLadder() {
     return `Merge ${at + 1} joins “${text(winner)}” and “${text(winner + 1)}”, rank ${rank}: ${why}.`;
   }
 
-  return { root, show: open, useTheme: (next) => (theme = next), get piece() { return number; } };
+  return {
+    root,
+    show: open,
+    useTheme: (next) => (theme = next),
+    stop: () => observer.disconnect(),
+    get piece() {
+      return number;
+    },
+  };
 }
 
 function row(name, cells, kind = "") {

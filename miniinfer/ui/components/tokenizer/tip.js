@@ -38,5 +38,5 @@ export function createTip() {
     if (root.matches(":popover-open")) root.hidePopover();
   }
 
-  return { root, show, hide, stop: hide };
+  return { root, show, hide };
 }

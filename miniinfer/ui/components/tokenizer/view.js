@@ -47,7 +47,12 @@ export function createView() {
     made.forEach((strip) => strip.light(range));
   }
 
-  return { root, show: update, useTheme: (theme) => ladder.useTheme(theme), stop: tip.stop };
+  function stop() {
+    tip.hide();
+    ladder.stop();
+  }
+
+  return { root, show: update, useTheme: (theme) => ladder.useTheme(theme), stop };
 }
 
 // The piece with the most merges among the easy ones that the user typed, or else the first of those.
