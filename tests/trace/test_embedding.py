@@ -12,6 +12,7 @@ from miniinfer.engine.linear import Linear
 from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel
 from miniinfer.trace.embedding import backwards, check_unembed, embed_ids, neighbours, unembed_row
+from miniinfer.trace.place import place_of
 from tests.engine.tiny import tiny_model
 from tests.trace.live import PROMPT, finished_run, live_run
 
@@ -70,6 +71,9 @@ def test_a_logit_is_the_final_norm_vector_times_a_row_where_the_matrix_is_tied()
         found = backwards(run, step)
         assert found is not None
         assert found.token_id == run.steps[step - 1].token_id
+        place = place_of(run, step)
+        assert place is not None
+        assert found.logit == float(place.logits[found.token_id])
         assert found.product == pytest.approx(found.logit, abs=1e-4)
     assert backwards(run, 0) is None
     assert backwards(run, len(run.steps) + 1) is None
