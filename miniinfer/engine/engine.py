@@ -17,7 +17,7 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
@@ -63,6 +63,7 @@ class Engine:
         self.kv_cache = KVCache(model.config, self.config.block_size, model.weights.dtype, self.device)
         self.scheduler = Scheduler(self.config, self.pool)
         self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
+        self.block_copies: list[BlockCopy] = []  # copy-on-writes of these sequences, in order
         self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
         self._numbers = itertools.count(1)
 
@@ -115,6 +116,7 @@ class Engine:
         self._free(seq)
         if self.sequences.get(seq.seq_id) is seq:
             del self.sequences[seq.seq_id]
+            self.block_copies = [made for made in self.block_copies if made.seq_id != seq.seq_id]
 
     # --- steps ---
 

@@ -26,6 +26,7 @@ from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
@@ -34,11 +35,9 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
-KV_BYTES = 512 * 2**20  # the most KV cache that one session may reserve; SmolLM2 fits 11,000 positions in float32
 CLOSED = "This tab lost its connection to the app, and its runs were cleared: reload the page to go on."
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
-ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
 
 T = TypeVar("T")
 
@@ -53,6 +52,7 @@ class Session:
         self.key = ModelKey()
         self.timeline = Timeline()
         self.budget = TraceBudget()
+        self.block_size = EngineConfig().block_size
         self.error: str | None = None
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
@@ -82,6 +82,11 @@ class Session:
             self.key, self._requested = key, None
             self.request_model()
 
+    def choose_block_size(self, block_size: int) -> None:
+        """Takes effect with the next new run, in a pool of its own; runs that exist and their branches keep theirs."""
+        with self.lock:
+            self.block_size = EngineConfig(block_size=block_size).block_size
+
     # Runs
 
     def new_run(self, prompt: str, params: SamplingParams, *, chat: bool, one_pass: bool) -> None:
@@ -109,10 +114,9 @@ class Session:
     def _engine_for(self, model: LoadedModel) -> Engine:
         from miniinfer.engine.engine import Engine
 
-        if self._engine is None or self._engine.model is not model:
-            config = EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS)
-            block_bytes = config.block_size * model.config.kv_bytes_per_token(model.weights.dtype.itemsize)
-            self._engine = Engine(model, replace(config, max_blocks=max(1, KV_BYTES // block_bytes)))
+        config = config_for(model, self.block_size)
+        if self._engine is None or self._engine.model is not model or self._engine.config != config:
+            self._engine = Engine(model, config)
         return self._engine
 
     def branch(self, edit: Edit) -> None:
