@@ -29,7 +29,7 @@ def vector_figure(cached: CachedVectors, position: int, colours: Palette) -> go.
         )
         figure.update_yaxes(title=name.split(",")[0], nticks=5, row=row, col=1)
     figure.update_xaxes(title="dim", row=2, col=1, dtick=8)
-    return plain(figure, colours, 250, showlegend=False)
+    return plain(figure, colours, 220, showlegend=False)
 
 
 def window_of(cached: CachedVectors, position: int) -> tuple[int, int]:
@@ -61,7 +61,7 @@ def cache_figure(cached: CachedVectors, position: int, text: PositionText, colou
     shown = rows[::every]
     labels = [f"{p} {_short(text(p))}" for p in shown]
     figure.update_yaxes(autorange="reversed", tickvals=shown, ticktext=labels, row=1, col=1, showgrid=False)
-    plain(figure, colours, 290, showlegend=False)
+    plain(figure, colours, 275, showlegend=False)
     figure.update_layout(margin={"t": 26})
     return figure.update_annotations(font={"size": 12, "color": colours.quiet})
 
@@ -88,7 +88,7 @@ def reading_figure(cached: CachedVectors, reading: Reading, text: PositionText, 
     else:
         figure.update_xaxes(title="position", row=heads, col=1)
     figure.update_xaxes(range=[-0.6, len(positions) - 0.4])
-    return plain(figure, colours, 92 * heads + 70, showlegend=False)
+    return plain(figure, colours, 88 * heads + 60, showlegend=False)
 
 
 def query_figure(reading: Reading, colours: Palette) -> go.Figure:
@@ -98,7 +98,8 @@ def query_figure(reading: Reading, colours: Palette) -> go.Figure:
     figure.add_heatmap(
         z=reading.q, y=list(range(len(reading.heads))), x=list(range(reading.q.shape[1])), zmin=-most, zmax=most,
         ygap=2,
-        colorscale=_scale(colours.signed), colorbar={"thickness": 8, "outlinewidth": 0, "nticks": 3},
+        colorscale=_scale(colours.signed),
+        colorbar={"thickness": 8, "outlinewidth": 0, "tickvals": [-most, 0, most], "tickformat": ".2g"},
         hovertemplate="q, dim %{x}: %{z:.7g}<extra></extra>",
     )
     labels = [f"q, head {head}" for head in reading.heads]
@@ -116,6 +117,7 @@ def norms_figure(norms: FloatArray, text: PositionText, colours: Palette) -> go.
     for col in (1, 2):
         figure.add_heatmap(
             z=norms[:, :, col - 1].T, row=1, col=col, colorscale=ramp, zmin=0,
+            zmax=float(norms[:, :, col - 1].max()),
             colorbar={"x": 0.46 if col == 1 else 1.0, "thickness": 8, "outlinewidth": 0, "nticks": 5},
             hovertemplate="position %{x}, layer %{y}: %{z:.5g}<extra></extra>",
         )

@@ -129,14 +129,19 @@ def growth_figure(
     dots: (positions, bytes) counted in the run's own steps. card: its name and bytes.
     """
     figure = go.Figure()
+    num_own = sum(line.own for line in lines)
+    series = (*colours.series[:2], *colours.series[3:])  # without the one that looks like the cache's own
     longest = max((line.shape.context_length for line in lines), default=1)
     for i, line in enumerate(lines):
         xs = _lengths(line.shape.context_length)
         ys = [line.at(x) for x in xs]
-        colour = colours.kv if line.actual else colours.series[i % len(colours.series)]
+        other = i - num_own  # place among the well-known models
+        colour = colours.kv if other < 0 else series[other % len(series)]
+        again = other >= len(series)  # the colours have been used once
+        dash = "solid" if line.actual else DASHES[i % 3] if other < 0 or again else "solid"
         figure.add_scatter(
             x=xs, y=ys, mode="lines", name=line.label,
-            line={"color": colour, "width": 3 if line.actual else 2, "dash": "solid" if line.actual else DASHES[i % 3]},
+            line={"color": colour, "width": 4 if line.actual else 2, "dash": dash},
             customdata=[about(y) for y in ys],
             hovertemplate=f"{line.label}<br>%{{x:,}} positions: %{{customdata}}<extra></extra>",
         )
@@ -144,7 +149,7 @@ def growth_figure(
         if full:
             figure.add_scatter(
                 x=[full], y=[card[1]], mode="markers", showlegend=False,
-                marker={"symbol": "x", "size": 10, "color": colour},
+                marker={"symbol": "x-thin", "size": 11, "line": {"width": 3, "color": colour}, "color": colour},
                 hovertemplate=f"{line.label} fills {card[0]} at {full:,} positions<extra></extra>",
             )
     if dots:
@@ -165,7 +170,8 @@ def growth_figure(
     figure.update_xaxes(title="length in positions", type="log" if log_x else "linear",
                         range=None if log_x else [0, longest * 1.02])  # fmt: skip
     if log_x:
-        figure.update_xaxes(dtick=1)
+        powers = [10**k for k in range(len(str(longest)))]
+        figure.update_xaxes(tickvals=powers, ticktext=[f"{n:,}" for n in powers])
     figure.update_yaxes(type="log" if log_y else "linear")
     _byte_axis(figure, highest, log=log_y, least=min((line.at(1) for line in lines), default=1))
     plain(figure, colours, 430)

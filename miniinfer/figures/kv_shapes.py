@@ -92,13 +92,14 @@ def factors(shape: KVShape, itemsize: int, positions: int) -> tuple[Factor, ...]
 class GhostLine:
     """A cache as a straight line over the length. base_bytes: what lies beside it in the card's memory, 0 if left out.
 
-    actual: this run's own model and number format.
+    own: this run's model, actual: and in its own number format, with its own KV heads.
     """
 
     label: str
     shape: KVShape
     itemsize: int
     base_bytes: int = 0
+    own: bool = False
     actual: bool = False
 
     @property
@@ -117,11 +118,11 @@ class GhostLine:
 def own_lines(shape: KVShape, itemsize: int, weight_bytes: int) -> list[GhostLine]:
     """The run's model as it runs, and the three what-ifs about it."""
     dtype = next((name for name, size in ITEMSIZES.items() if size == itemsize), f"{itemsize} bytes")
-    lines = [GhostLine(f"{shape.name}, {dtype} (this run)", shape, itemsize, weight_bytes, actual=True)]
+    lines = [GhostLine(f"{shape.name}, {dtype} (this run)", shape, itemsize, weight_bytes, own=True, actual=True)]
     if shape.group_size > 1:
-        lines.append(GhostLine(f"without GQA, {dtype}", shape.without_gqa, itemsize, weight_bytes))
+        lines.append(GhostLine(f"without GQA, {dtype}", shape.without_gqa, itemsize, weight_bytes, own=True))
     lines += [
-        GhostLine(f"cache in {name}", shape, size, weight_bytes)
+        GhostLine(f"cache in {name}", shape, size, weight_bytes, own=True)
         for name, size in ITEMSIZES.items()
         if size < itemsize
     ]

@@ -95,17 +95,18 @@ def _span(start: int, stop: int) -> str:
 
 
 def copies_table(pool: PoolView) -> pd.DataFrame:
-    """Every copy-on-write of the runs that exist, in the order in which they happened."""
+    """Every copy-on-write of the runs that exist, in order: the step that wrote `position` copied `slots` positions from
+    one physical block to another."""
     return pd.DataFrame(
         [
             {
-                "run": c.run_id, "step": c.step, "wrote position": c.position, "logical": c.index,
-                "from block": c.source,
-                "to block": c.target, "slots copied": c.num_positions, "bytes copied": c.bytes,
+                "run": c.run_id, "step": c.step, "position": c.position, "logical": c.index,
+                "from": c.source,
+                "to": c.target, "slots": c.num_positions, "bytes": c.bytes,
             }
             for c in pool.copies
         ],
-        columns=["run", "step", "wrote position", "logical", "from block", "to block", "slots copied", "bytes copied"],
+        columns=["run", "step", "position", "logical", "from", "to", "slots", "bytes"],
     )  # fmt: skip
 
 

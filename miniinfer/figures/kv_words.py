@@ -83,11 +83,11 @@ def waste_words(pool: PoolView) -> str:
     """What the last block of the run leaves empty."""
     if not pool.table:
         return "This run holds no block."
-    slots = pool.waste_slots
+    slots, one = pool.waste_slots, len(pool.table) == 1
     return (
-        f"{count(len(pool.table), 'block')} of {pool.block_size} slots hold {count(pool.num_positions, 'position')}; "
-        f"{count(slots, 'slot')} of the last block {'is' if slots == 1 else 'are'} empty: "
-        f"{exact(slots * pool.position_bytes)} allocated and not used."
+        f"{count(len(pool.table), 'block')} of {pool.block_size} slots {'holds' if one else 'hold'} "
+        f"{count(pool.num_positions, 'position')}; {count(slots, 'slot')} of the last block "
+        f"{'is' if slots == 1 else 'are'} empty: {exact(slots * pool.position_bytes)} allocated and not used."
     )
 
 

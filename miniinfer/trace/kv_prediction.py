@@ -116,14 +116,13 @@ def slip(guess: int, answer: int, model: ModelConfig, itemsize: int) -> str | No
     """Which factor a guess has left out or taken twice, in words; None if it is none of the usual ones."""
     usual = {
         "That is the answer with a KV head for every query head, as without GQA.": model.group_size,
-        "That counts K or V alone; every token leaves both.": 0.5,
+        "That counts K or V alone" + (", or two bytes a number where there are four." if itemsize == 4 else "."): 0.5,
         "That is one layer; every layer has a cache of its own.": 1 / model.num_layers,
         "That is one KV head of each layer.": 1 / model.num_kv_heads,
-        "That is two bytes a number; this run's cache has four." if itemsize == 4 else "": 0.5,
         f"That is one token; the question was about {TOKENS}.": 1 / TOKENS,
     }
     for words, factor in usual.items():
-        if words and factor != 1 and abs(guess - answer * factor) <= CLOSE * answer * factor:
+        if factor != 1 and abs(guess - answer * factor) <= CLOSE * answer * factor:
             return words
     return None
 

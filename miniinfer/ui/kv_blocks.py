@@ -37,11 +37,11 @@ def draw_blocks(look: LiveLook) -> None:
         one, two = st.columns(2, gap="medium")
         with one:
             st.markdown("**Where do this run's positions lie?**")
-            draw_table_twin(block_table(pool), "kv_table", Provenance.COMPUTED, "block_table.csv")
+            draw_table_twin(block_table(pool), "kv_table", Provenance.COMPUTED, "block_table.csv", narrow=True)
         with two:
             st.markdown("**Which blocks were copied before a write?**")
             if pool.copies:
-                draw_table_twin(copies_table(pool), "kv_copies", Provenance.COMPUTED, "copy_on_write.csv")
+                draw_table_twin(copies_table(pool), "kv_copies", Provenance.COMPUTED, "copy_on_write.csv", narrow=True)
             else:
                 st.caption(
                     "None so far. A branch shares its trunk's blocks; the first of the two that writes into a shared "

@@ -7,6 +7,7 @@ import streamlit as st
 from miniinfer.figures.kv_pool_plots import growth_figure, steps_figure
 from miniinfer.figures.kv_shapes import CARDS, GIB, ITEMSIZES, KNOWN, GhostLine, known_lines, own_lines
 from miniinfer.figures.kv_tables import lines_table, steps_table
+from miniinfer.figures.kv_words import about, exact
 from miniinfer.provenance import Provenance
 from miniinfer.ui.kv_look import PLOT, LiveLook
 from miniinfer.ui.table_twin import draw_table_twin
@@ -85,6 +86,12 @@ def _growth(
     st.plotly_chart(
         growth_figure(lines, dots, card, look.colours, log_x=log_x, log_y=log_y), key="kv_growth", config=PLOT,
         alt="Bytes of the cache over the length, for several models",
+    )
+    own, context = lines[0], look.run.info.context_length
+    st.text(
+        f"This run's model adds {exact(own.position_bytes)} a position: {about(context * own.position_bytes)} for its "
+        f"whole context of {context:,}."
+        + (f" Without GQA it would be {look.shape.group_size} times that." if look.shape.group_size > 1 else "")
     )
     st.caption(
         "One sequence; each line ends at its model's context. A cross: from there on the memory is full. Ring: counted "

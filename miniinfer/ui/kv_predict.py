@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.kv_pool_plots import two_bars_figure
 from miniinfer.figures.kv_words import count, exact
 from miniinfer.provenance import Provenance
@@ -53,7 +53,8 @@ def draw_predict(look: LiveLook) -> None:
     rounds: list[Round] = st.session_state.get(ROUNDS, {}).get(look.run.info.run_id, [])
     with right:
         if not rounds:
-            st.caption("The answer will stand here, counted in this run, with what may have gone wrong in a guess.")
+            with st.container(border=True):
+                st.text("The answer will stand here, counted in this run, with what may have gone wrong in a guess.")
             return
         newest = rounds[-1]
         st.markdown("**Right**" if newest.right else "**Not quite**")
@@ -81,13 +82,17 @@ def _reveal(look: LiveLook, ask: Callable[[], Round]) -> None:
 def _tokens(look: LiveLook) -> Callable[[], Round] | None:
     with st.form("kv_guess_tokens", border=False):
         one, two = st.columns([3, 2])
-        number = one.number_input(f"Bytes of {TOKENS} tokens", 0.0, value=0.0, step=1.0, key="kv_guess_number")
+        number = one.number_input(
+            f"Bytes of {TOKENS} tokens", 0.0, value=None, placeholder="your guess", key="kv_guess_number"
+        )
         unit = two.selectbox("Unit", list(UNITS), index=3, key="kv_guess_unit")
         pressed = st.form_submit_button("Reveal", type="primary")
     if not pressed:
         return None
 
     def ask() -> Round:
+        if number is None:
+            raise BadInputError("Write down a guess first: a number of bytes, in the unit beside it.")
         if not look.run.steps:
             look.session.step_to(1, seconds=SECONDS)
         held = look.session.look([look.live], lambda: tensor_bytes(look.live))

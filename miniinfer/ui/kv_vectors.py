@@ -11,6 +11,8 @@ from miniinfer.ui.kv_look import PLOT, LiveLook
 from miniinfer.ui.kv_pick import draw_sharing, pick_head, pick_position
 from miniinfer.ui.table_twin import draw_table_twin
 
+NUMBER = st.column_config.NumberColumn(format="%.9g", help="Nine digits tell every float32 from its neighbours.")
+EXACT = dict.fromkeys(("K (after RoPE)", "V"), NUMBER)
 EMPTY = "The keys and values of the prompt will stand here. Press the arrow key → or the step button above."
 
 
@@ -43,6 +45,7 @@ def draw_vectors(look: LiveLook) -> None:
         around = "all positions" if stop - first == cached.context_len else f"positions {first} to {stop - 1}"
         st.caption(f"The map shows {around} after step {look.step}; the ring is the position above.")
         with st.expander(f"Table: the {2 * dim} numbers of position {position}"):
-            draw_table_twin(vector_table(cached, position), "kv_vector", Provenance.COMPUTED, "kv_vector.csv")
+            numbers = vector_table(cached, position)
+            draw_table_twin(numbers, "kv_vector", Provenance.COMPUTED, "kv_vector.csv", columns=EXACT)
         with st.expander(f"Table: all {cached.context_len} positions of layer {layer}, KV head {kv_head}"):
             draw_table_twin(cache_table(cached, look.text), "kv_all", Provenance.COMPUTED, "kv_head.csv")
