@@ -14,6 +14,7 @@ from miniinfer.figures.plain import plain
 from miniinfer.trace.kv_pool import Block, PoolView
 from miniinfer.trace.records import StepMeta
 
+NUMBERED = 64  # blocks up to which each has its ref_count written above
 DASHES = ("dash", "dot", "dashdot")
 
 
@@ -56,7 +57,9 @@ def pool_figure(pool: PoolView, cursor: tuple[int, int] | None, colours: Palette
             marker={"color": "rgba(0,0,0,0)", "line": {"color": colours.grid, "width": 1}},
             hovertemplate="block %{x}: free<extra></extra>",
         )
-    if len(pool.blocks) <= 64:
+    title = "physical block"
+    if len(pool.blocks) <= NUMBERED:
+        title += " (number above: ref_count)"
         figure.add_scatter(
             x=[b.number for b in used], y=[pool.block_size] * len(used), mode="text", textposition="top center",
             text=[f"{b.ref_count}" for b in used], textfont={"color": colours.quiet, "size": 11}, hoverinfo="skip",
@@ -68,7 +71,7 @@ def pool_figure(pool: PoolView, cursor: tuple[int, int] | None, colours: Palette
             type="rect", x0=block - 0.45, x1=block + 0.45, y0=slot, y1=slot + 1,
             line={"color": colours.step, "width": 2},
         )
-    figure.update_xaxes(title="physical block (number above: ref_count)", range=[-0.6, len(pool.blocks) - 0.4],
+    figure.update_xaxes(title=title, range=[-0.6, len(pool.blocks) - 0.4],
                         dtick=1 if len(pool.blocks) <= 32 else None)  # fmt: skip
     figure.update_yaxes(title="slots", range=[0, pool.block_size * 1.12], nticks=6)
     plain(figure, colours, 250, barmode="stack")
@@ -113,10 +116,11 @@ def steps_figure(steps: Sequence[StepMeta], cursor: int, colours: Palette, *, lo
         )
     if steps:
         figure.add_vline(x=cursor, line={"color": colours.step, "width": 1.5})
-    figure.update_xaxes(title="step", rangemode="tozero", nticks=12)
+    figure.update_xaxes(title="step", dtick=max(1, len(steps) // 12), range=[0.5, len(steps) + 0.5])
     if log:
         figure.update_yaxes(type="log", dtick=1, exponentformat="none")
-    _byte_axis(figure, max((m.kv_reserved_bytes for m in steps), default=1), log=log)
+    least = min((m.kv_used_bytes for m in steps), default=1)
+    _byte_axis(figure, max((m.kv_reserved_bytes for m in steps), default=1), log=log, least=least)
     return plain(figure, colours, 300)
 
 

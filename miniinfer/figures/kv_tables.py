@@ -95,8 +95,7 @@ def _span(start: int, stop: int) -> str:
 
 
 def copies_table(pool: PoolView) -> pd.DataFrame:
-    """Every copy-on-write of the runs that exist, in order: the step that wrote `position` copied `slots` positions from
-    one physical block to another."""
+    """Every copy-on-write of the runs that exist, in order. The step that wrote `position` copied `slots` slots."""
     return pd.DataFrame(
         [
             {

@@ -10,7 +10,7 @@ from miniinfer.figures.kv_words import next_write_words, pool_words, waste_words
 from miniinfer.provenance import Provenance
 from miniinfer.trace.kv_pool import PoolView
 from miniinfer.trace.run import ChangeParams
-from miniinfer.ui.kv_look import PLOT, LiveLook, run_action
+from miniinfer.ui.kv_look import PLOT, LiveLook, run_action, thousands
 from miniinfer.ui.table_twin import draw_table_twin
 
 SIZES = (1, 4, 8, 16, 32, 64, 128, 256)
@@ -41,14 +41,18 @@ def draw_blocks(look: LiveLook) -> None:
         with two:
             st.markdown("**Which blocks were copied before a write?**")
             if pool.copies:
-                draw_table_twin(copies_table(pool), "kv_copies", Provenance.COMPUTED, "copy_on_write.csv", narrow=True)
+                table = copies_table(pool)
+                draw_table_twin(
+                    table, "kv_copies", Provenance.COMPUTED, "copy_on_write.csv", columns=thousands(table), narrow=True
+                )
             else:
                 st.caption(
                     "None so far. A branch shares its trunk's blocks; the first of the two that writes into a shared "
                     "block copies it, and the copy is listed here."
                 )
         with st.expander("Table: every physical block"):
-            draw_table_twin(blocks_table(pool), "kv_blocks", Provenance.COMPUTED, "blocks.csv")
+            every = blocks_table(pool)
+            draw_table_twin(every, "kv_blocks", Provenance.COMPUTED, "blocks.csv", columns=thousands(every))
         _other_sizes(look, pool)
 
 
@@ -77,7 +81,7 @@ def _block_size(look: LiveLook, pool: PoolView) -> None:
     else:
         st.caption(f"This run has blocks of {pool.block_size}. Another choice takes effect with the next new run.")
     if st.button(
-        f"Run the prompt with {session.block_size}", key="kv_run_again", width="stretch",
+        f"Run the prompt again with {session.block_size}", key="kv_run_again", width="stretch",
         disabled=session.model is None,
         help="A new run of the same prompt and settings, stepped as far as this one. Tokens and values stay the same.",
     ):
@@ -114,4 +118,5 @@ def _other_sizes(look: LiveLook, pool: PoolView) -> None:
             "Small blocks waste little and make long tables; large ones the other way round. The values are the same "
             "with every size."
         )
-        draw_table_twin(table, "kv_sizes", Provenance.COMPUTED, "block_sizes.csv")
+        columns = thousands(table) | {"wasted": st.column_config.NumberColumn(format="percent")}
+        draw_table_twin(table, "kv_sizes", Provenance.COMPUTED, "block_sizes.csv", columns=columns)

@@ -9,7 +9,7 @@ from miniinfer.figures.kv_shapes import CARDS, GIB, ITEMSIZES, KNOWN, GhostLine,
 from miniinfer.figures.kv_tables import lines_table, steps_table
 from miniinfer.figures.kv_words import about, exact
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, LiveLook
+from miniinfer.ui.kv_look import PLOT, LiveLook, thousands
 from miniinfer.ui.table_twin import draw_table_twin
 
 OWN_CARD = "another size"
@@ -24,7 +24,7 @@ def draw_bytes(look: LiveLook) -> None:
             label_visibility="collapsed",
         )
         if what == "step by step":
-            log = st.toggle("Logarithmic bytes", key="kv_steps_log", persist_state="session")
+            log = st.toggle("log bytes", value=True, key="kv_steps_log", persist_state="session")
         else:
             lines, card, log_x, log_y = _choices(look)
     with right:
@@ -45,7 +45,8 @@ def _steps(look: LiveLook, *, log: bool) -> None:
         alt="Used, allocated and reserved bytes after every step",
     )
     st.caption("Counted after each step. Reserved is the whole pool's storage, which grows by chunks, for all runs.")
-    draw_table_twin(steps_table(steps), "kv_steps", Provenance.COMPUTED, "kv_steps.csv")
+    table = steps_table(steps)
+    draw_table_twin(table, "kv_steps", Provenance.COMPUTED, "kv_steps.csv", columns=thousands(table))
 
 
 def _choices(look: LiveLook) -> tuple[list[GhostLine], tuple[str, int], bool, bool]:
@@ -97,5 +98,6 @@ def _growth(
         "One sequence; each line ends at its model's context. A cross: from there on the memory is full. Ring: counted "
         "in this run; lines: computed from configs."
     )
-    with st.expander("Table of these lines", expanded=False):
-        draw_table_twin(lines_table(lines, card[1]), "kv_lines", Provenance.COMPUTED, "kv_lines.csv")
+    with st.expander("Table of these lines"):
+        table = lines_table(lines, card[1])
+        draw_table_twin(table, "kv_lines", Provenance.COMPUTED, "kv_lines.csv", columns=thousands(table))

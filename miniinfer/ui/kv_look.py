@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
@@ -76,6 +77,12 @@ class LiveLook(KVLook):
 
     def reading(self, cached: CachedVectors) -> Reading:
         return self.session.look([self.live], lambda: reading_of(self.live, cached))
+
+
+def thousands(frame: pd.DataFrame) -> dict[str, Any]:
+    """Whole numbers of a table with their thousands set apart."""
+    whole = [name for name in frame.columns if pd.api.types.is_integer_dtype(frame[name])]
+    return {name: st.column_config.NumberColumn(format="localized") for name in whole}
 
 
 def keep_within(key: str, default: int, least: int, most: int) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 from miniinfer.figures.kv_plots import norms_figure
 from miniinfer.figures.kv_tables import norms_table, steps_table
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, KVLook
+from miniinfer.ui.kv_look import PLOT, KVLook, thousands
 from miniinfer.ui.table_twin import draw_table_twin
 
 
@@ -25,6 +25,7 @@ def draw_recorded(look: KVLook) -> None:
         norms_figure(norms, look.text, look.colours), key="kv_norms", config=PLOT, alt="Norms of keys and values"
     )
     with st.expander("Table: bytes after every step"):
-        draw_table_twin(steps_table(look.run.steps), "kv_steps", Provenance.RECORDED, "kv_steps.csv")
+        table = steps_table(look.run.steps)
+        draw_table_twin(table, "kv_steps", Provenance.RECORDED, "kv_steps.csv", columns=thousands(table))
     with st.expander("Table of this figure"):
         draw_table_twin(norms_table(norms, look.text), "kv_norms", Provenance.RECORDED, "kv_norms.csv")

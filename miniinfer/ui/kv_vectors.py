@@ -47,5 +47,8 @@ def draw_vectors(look: LiveLook) -> None:
         with st.expander(f"Table: the {2 * dim} numbers of position {position}"):
             numbers = vector_table(cached, position)
             draw_table_twin(numbers, "kv_vector", Provenance.COMPUTED, "kv_vector.csv", columns=EXACT)
-        with st.expander(f"Table: all {cached.context_len} positions of layer {layer}, KV head {kv_head}"):
+        if st.toggle(
+            f"Table: all {cached.context_len:,} positions of layer {layer}, KV head {kv_head}", key="kv_all_shown",
+            help="Every number of this head, a row a position. Made when it is asked for: at long lengths it is large.",
+        ):
             draw_table_twin(cache_table(cached, look.text), "kv_all", Provenance.COMPUTED, "kv_head.csv")

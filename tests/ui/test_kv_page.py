@@ -71,6 +71,8 @@ def test_the_vectors_shown_are_the_engines(app: App) -> None:
     position = 6
     assert frame(app)["K (after RoPE)"].tolist() == data[17, 0, 1, table[0], position].tolist()
     assert frame(app)["V"].tolist() == data[17, 1, 1, table[0], position].tolist()
+    app.test.toggle(key="kv_all_shown").set_value(True)
+    app.run()
     whole = frame(app, 1)
     assert np.array_equal(whole.filter(regex=r"^k\d").to_numpy(), data[17, 0, 1, table[0], :7].numpy())
     assert f"in slot 6 of block {table[0]}" in texts(app)
@@ -85,6 +87,8 @@ def test_the_vectors_shown_are_the_engines(app: App) -> None:
 
 def test_the_page_stands_on_the_cursor_and_the_transport_moves_it(app: App) -> None:
     kv(app)
+    app.test.toggle(key="kv_all_shown").set_value(True)
+    app.run()
     assert len(frame(app, 1)) == 7
     app.ask("transport", run=run_of(app).info.run_id, want=2, cursor=2, full=True)
     assert texts(app).startswith("After step 2 the cache holds 6 positions")
@@ -94,6 +98,14 @@ def test_the_page_stands_on_the_cursor_and_the_transport_moves_it(app: App) -> N
     assert "Press the arrow key" in texts(app)
     show(app, "Who reads them")
     assert plots(app) == []
+
+
+def test_the_large_table_is_made_only_when_it_is_asked_for(app: App) -> None:
+    kv(app)
+    assert [len(table.value) for table in app.test.dataframe] == [64], "the one position's numbers"
+    app.test.toggle(key="kv_all_shown").set_value(True)
+    app.run()
+    assert [len(table.value) for table in app.test.dataframe] == [64, 7]
 
 
 def test_the_position_that_is_held_is_kept_within_a_shorter_run(app: App) -> None:
