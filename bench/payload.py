@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import report, setting
 from bench.report import Figure
-from miniinfer.figures.workspace import HeadAsk, Selection, encode
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection, encode
 from miniinfer.models.loader import LoadedModel
 from miniinfer.trace.live_run import LiveRun
 
@@ -17,7 +17,8 @@ MOST_SYNC = 1_000_000  # bytes, at 500 tokens
 MOST_GROWTH = 1.2  # bytes a token later in the context against earlier: 1 is linear, a square would give about 2.4
 MOST_PREFILLS = 5  # messages of whole prefills that are timed: each takes a prefill
 PARTS = {  # what a message asks its run for, and what it is called here
-    "next_token": "next token", "rows_at": "rows", "head_rows": "head", "kv_norms": "norms of K and V",
+    "next_token": "next token", "rows_at": "rows", "head_rows": "head", "head_map": "head, pooled",
+    "exact_row": "exact row", "kv_norms": "norms of K and V",
     "pooled_maps": "pooled maps",
 }
 
@@ -73,14 +74,14 @@ def _measure(size: Size, model: LoadedModel) -> list[Figure]:
 
 def prefill(model: LoadedModel, context: int, rounds: int) -> list[Figure]:
     """The answer to the first step of a run whose prompt the browser shows already, and the head in view after it."""
-    answer = Selection(cursor=1, have_tokens=context, details=(1,))
+    answer = Selection(cursor=1, have_tokens=context, details=(1,), exact=ExactAsk(0, 0))
     built = []
     for _ in range(min(rounds, MOST_PREFILLS)):
         run = setting.live_run(model, context)
         assert len(run.tokens) == context  # shown before the first step
         run.step()
         built.append(_build(run, answer))
-    head = replace(_has_all(run), head=HeadAsk(*_head(run), 0))
+    head = replace(_has_all(run), head=HeadAsk(*_head(run), 0, run.seq.num_computed_tokens))
     name = f"prefill of {context} tokens"
     return [
         Figure(name, built[-1].num_bytes, "bytes", MOST_SYNC, note="newest rows, pooled maps, next token, norms"),
@@ -96,7 +97,8 @@ def decode(run: LiveRun, context: int, rounds: int) -> tuple[list[Figure], int]:
     while run.seq.num_computed_tokens < context:
         have = _has_all(run)
         run.step()
-        built.append(_build(run, replace(have, cursor=len(run.records), details=(len(run.records),))))
+        newest = (len(run.records),)
+        built.append(_build(run, replace(have, cursor=newest[0], details=newest, exact=ExactAsk(*_head(run)))))
     name, size = f"decode step, {context} tokens", built[-1].num_bytes
     return [Figure(name, size, "bytes"), *_times(name, built)], size
 
@@ -104,7 +106,8 @@ def decode(run: LiveRun, context: int, rounds: int) -> tuple[list[Figure], int]:
 def first_sync(run: LiveRun, rounds: int) -> list[Figure]:
     """All that the browser needs when it knows nothing, as after a change of page: the look at one step, one head."""
     context, step = run.seq.num_computed_tokens, len(run.records)
-    everything = Selection(cursor=step, details=(step,), head=HeadAsk(*_head(run), 0))
+    head = _head(run)
+    everything = Selection(cursor=step, details=(step,), head=HeadAsk(*head, 0, context), exact=ExactAsk(*head))
     name = f"first sync, {context} tokens"
     built = [_build(run, everything) for _ in range(rounds)]
     how = f"after {step} steps, with one head"

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from miniinfer.ui.model_report import draw_model_report
+from miniinfer.ui.model_report import draw_held_models, draw_model_report
 from miniinfer.ui.pages import enter_page
 
 session = enter_page()
@@ -12,4 +12,5 @@ with st.container(key="page_body"):
         st.text(session.status.text)
         st.text("The facts of the model will stand here as soon as it is loaded.")
     else:
+        draw_held_models(session)
         draw_model_report(session.model)

@@ -18,14 +18,26 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.records import NextToken, StepMeta, TokenInfo
 from miniinfer.trace.run import ForceToken, Run
 
+MOST_CELLS = 512  # rows of one head that are sent as they are; of a longer pattern at most as many cells
+
 
 @dataclass(frozen=True)
 class HeadAsk:
-    """One head's pattern from row `start` on."""
+    """Rows start .. stop - 1 of one head's pattern; if there are more than MOST_CELLS, all of it, max-pooled."""
 
     layer: int
     head: int
     start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class ExactAsk:
+    """One head's row in float32: at `position`, or (None) the newest row of each step whose details are asked for."""
+
+    layer: int
+    head: int
+    position: int | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,7 @@ class Selection:
     have_kv: int = 0
     details: tuple[int, ...] = ()
     head: HeadAsk | None = None
+    exact: ExactAsk | None = None
     row: int | None = None
     probs_from: int | None = None
 
@@ -82,10 +95,13 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
             details[str(step)] = _detail(run, step, blobs)
     if details:
         header["details"] = details
-    ask = selection.head
-    if ask is not None and length and ask.layer < run.info.model.num_layers and ask.head < run.info.model.num_heads:
-        header["head"] = {"layer": ask.layer, "head": ask.head, "from": min(ask.start, length), "to": length}
-        blobs["head"] = run.head_rows(ask.layer, ask.head, min(ask.start, length), length)
+    if selection.head is not None and length and _has_head(run, selection.head):
+        header["head"], blobs["head"] = _head(run, selection.head, length)
+    if selection.exact is not None and _has_head(run, selection.exact):
+        rows = _exact_rows(run, selection.exact, selection.details)
+        if rows:
+            header["exact"] = {"layer": selection.exact.layer, "head": selection.exact.head, "at": list(rows)}
+            blobs["exact"] = np.concatenate(list(rows.values()))
     if selection.row is not None and 0 <= selection.row < length:
         header["row"] = {"pos": selection.row, "next": next_to_json(run.next_at(selection.row))}
         blobs["row"] = run.rows_at(selection.row)
@@ -93,6 +109,31 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
         header["probs"] = {"from": selection.probs_from}
         blobs["probs"] = run.token_probs(selection.probs_from)
     return pack(header, blobs)
+
+
+def _has_head(run: Run, ask: HeadAsk | ExactAsk) -> bool:
+    return ask.layer < run.info.model.num_layers and ask.head < run.info.model.num_heads
+
+
+def _head(run: Run, ask: HeadAsk, length: int) -> tuple[dict[str, int], np.ndarray]:
+    stop = min(ask.stop, length)
+    start = min(ask.start, stop)
+    facts = {"layer": ask.layer, "head": ask.head}
+    if stop - start <= MOST_CELLS:
+        return facts | {"from": start, "to": stop, "cell": 1}, run.head_rows(ask.layer, ask.head, start, stop)
+    cell = 2
+    while length > cell * MOST_CELLS:
+        cell *= 2
+    return facts | {"from": 0, "to": length, "cell": cell}, run.head_map(ask.layer, ask.head, cell)
+
+
+def _exact_rows(run: Run, ask: ExactAsk, details: tuple[int, ...]) -> dict[int, np.ndarray]:
+    steps = run.steps
+    positions = {steps[step - 1].context_len - 1 for step in details if 1 <= step <= len(steps)}
+    if ask.position is not None:
+        positions = {ask.position} if steps and ask.position < steps[-1].context_len else set()
+    rows = {position: run.exact_row(ask.layer, ask.head, position) for position in sorted(positions)}
+    return {position: row for position, row in rows.items() if row is not None}
 
 
 def _detail(run: Run, step: int, blobs: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ final-norm vectors.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.candidates import next_token_of
 from miniinfer.trace.heads import far_reading_head
-from miniinfer.trace.pooling import to_u8
+from miniinfer.trace.pooling import pool_head, to_u8
 from miniinfer.trace.recorder import Recorder
 from miniinfer.trace.records import (
     ByteArray,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from miniinfer.engine.sequence import Sequence
 
 DescribeToken = Callable[[int], TokenInfo]
+HEAD_BLOCK = 256  # rows of attention recomputed at a time
 
 
 class LiveRun:
@@ -183,11 +184,6 @@ class LiveRun:
         record, row = self._find(position)
         return self._queries(record)[:, row]
 
-    def weights_at(self, layer: int, position: int) -> FloatArray:
-        """[H, position + 1] float32: one layer's attention rows of one position, exact."""
-        record, row = self._find(position)
-        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[:, 0]
-
     def step_of(self, position: int) -> int | None:
         """The step that wrote this position into the cache."""
         parts = (self._part(record) for record in self.records)
@@ -203,16 +199,35 @@ class LiveRun:
         return to_u8(np.stack(rows))
 
     def head_rows(self, layer: int, head: int, start: int, stop: int) -> ByteArray:
+        rows = [row for block in self._head_blocks(layer, head, start, stop) for row in block]
+        return np.concatenate([row[: start + i + 1] for i, row in enumerate(rows)] or [np.empty(0, np.uint8)])
+
+    def head_map(self, layer: int, head: int, cell: int) -> ByteArray:
+        length = self.seq.num_computed_tokens
+        return pool_head(self._head_blocks(layer, head, 0, length), length, cell)
+
+    def _head_blocks(self, layer: int, head: int, start: int, stop: int) -> Iterator[ByteArray]:
+        """Rows start .. stop - 1 of one head in blocks [n, C] u8: at 2,000 positions all heads at once are 144 MB."""
         stop = min(stop, self.seq.num_computed_tokens)
-        if start >= stop:
-            return np.empty(0, np.uint8)
-        q = np.concatenate([
-            self._queries(part)[layer][max(start - part.start, 0) : stop - part.start]
-            for part in (self._part(record) for record in self.records)
-            if part.start < stop and part.context_len > start
-        ])
-        rows = to_u8(self._attention(layer, q, start)[head])
-        return np.concatenate([rows[i, : start + i + 1] for i in range(len(rows))])
+        for low in range(start, stop, HEAD_BLOCK):
+            high = min(low + HEAD_BLOCK, stop)
+            q = np.concatenate([
+                self._queries(part)[layer][max(low - part.start, 0) : high - part.start]
+                for part in (self._part(record) for record in self.records)
+                if part.start < high and part.context_len > low
+            ])
+            yield to_u8(self._attention(layer, q, low)[head])
+
+    def exact_row(self, layer: int, head: int, position: int) -> FloatArray:
+        return self.weights_at(layer, position)[head]
+
+    def weights_at(self, layer: int, position: int) -> FloatArray:
+        """[H, position + 1] float32: one layer's attention rows of one position, exact."""
+        newest = self._recorder.newest
+        if newest is not None and newest.position == position:
+            return np.array(newest.rows[layer].float().cpu().numpy())
+        record, row = self._find(position)
+        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[:, 0]
 
     def pooled_maps(self, step: int) -> PooledMaps | None:
         return self._part(self.records[step - 1]).pooled

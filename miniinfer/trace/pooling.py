@@ -5,7 +5,7 @@ Max, not mean: a single strong cell is what the eye looks for, and a mean over 2
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -46,6 +46,20 @@ class PooledPrompt:
         maps = self._maps.copy()
         maps.setflags(write=False)
         return PooledMaps(maps, self.cell)
+
+
+def pool_head(blocks: Iterable[ByteArray | list[ByteArray]], num_positions: int, cell: int) -> ByteArray:
+    """One head's rows from position 0 on, in blocks of any height (a row may end at its own position) -> [B, B] u8."""
+    cells = -(-num_positions // cell)
+    pooled = np.zeros((cells, cells), np.uint8)
+    at = 0
+    for block in blocks:
+        for row in block:
+            pieces = np.maximum.reduceat(row[: at + 1], np.arange(0, at + 1, cell))
+            target = pooled[at // cell, : len(pieces)]
+            np.maximum(target, pieces, out=target)
+            at += 1
+    return pooled
 
 
 def pool_rows(rows: Sequence[ByteArray], num_positions: int) -> PooledMaps:

@@ -41,6 +41,14 @@ class RecordedRun:
         rows = [self.pattern[i][layer, head] for i in range(start, stop)]
         return np.concatenate(rows) if rows else np.empty(0, np.uint8)
 
+    def head_map(self, layer: int, head: int, cell: int) -> ByteArray:
+        from miniinfer.trace.pooling import pool_head
+
+        return pool_head(([row[layer, head]] for row in self.pattern), len(self.pattern), cell)
+
+    def exact_row(self, layer: int, head: int, position: int) -> None:
+        self._check(position)
+
     def pooled_maps(self, step: int) -> PooledMaps | None:
         from miniinfer.trace.pooling import pool_rows
 

@@ -88,6 +88,14 @@ class Run(Protocol):
         """Rows start .. stop - 1 of one head's pattern, row i with its i + 1 entries, concatenated, u8."""
         ...
 
+    def head_map(self, layer: int, head: int, cell: int) -> ByteArray:
+        """[B, B] u8: one head's whole pattern, max-pooled with `cell` positions a cell."""
+        ...
+
+    def exact_row(self, layer: int, head: int, position: int) -> FloatArray | None:
+        """[position + 1] float32: one head's row as the model computed it; None where only 8 bits of it were kept."""
+        ...
+
     def pooled_maps(self, step: int) -> PooledMaps | None: ...
 
     def kv_norms(self, start: int) -> FloatArray:

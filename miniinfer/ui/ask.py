@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from miniinfer.figures.workspace import HeadAsk, Selection
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 
 MAX_DETAILS = 16
 
@@ -40,6 +40,7 @@ class Ask:
             have_kv=_whole(have.get("kv")) or 0,
             details=_wholes(value.get("details"))[:MAX_DETAILS],
             head=_head(value.get("head")),
+            exact=_exact(value.get("exact")),
             row=_whole(value.get("row")),
             probs_from=_whole(value.get("probs")),
         )
@@ -68,4 +69,13 @@ def _text(value: Any) -> str | None:
 
 def _head(value: Any) -> HeadAsk | None:
     found = _wholes(value)
-    return HeadAsk(*found) if len(found) == 3 == len(value) else None
+    return HeadAsk(*found) if len(found) == 4 == len(value) else None
+
+
+def _exact(value: Any) -> ExactAsk | None:
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    layer, head, position = map(_whole, value)
+    if layer is None or head is None or (position is None and value[2] is not None):
+        return None
+    return ExactAsk(layer, head, position)

@@ -13,6 +13,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.ui.session import Session
 
 
 def draw_model_report(model: LoadedModel) -> None:
@@ -34,6 +35,19 @@ def draw_model_report(model: LoadedModel) -> None:
     draw_table_twin(facts, "model_facts", Provenance.COMPUTED, f"{model.name}-facts.csv")
     for note in report.notes:
         st.text(note)
+
+
+def draw_held_models(session: Session) -> None:
+    """Earlier runs keep the model they were made with, so that they can go on; that memory can be given back."""
+    held = session.held_models()
+    if not held:
+        return
+    left, right = st.columns([3, 1], vertical_alignment="center")
+    words = ", ".join(f"{name} ({size / 1e6:,.0f} MB of weights, computed)" for name, size in held.items())
+    left.text(f"Earlier runs still hold in memory: {words}. The run in view keeps its model.")
+    if right.button("Let those runs go", key="drop_other_models"):
+        session.drop_runs_of_other_models()
+        st.rerun()
 
 
 def _pairs(values: Mapping[str, float], name: str, value: str) -> pd.DataFrame:

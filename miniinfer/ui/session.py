@@ -23,11 +23,12 @@ from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.recorded_run import RecordedRun
-from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
+from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
@@ -87,6 +88,23 @@ class Session:
         with self.lock:
             self.block_size = EngineConfig(block_size=block_size).block_size
 
+    def held_models(self) -> dict[str, int]:
+        """Models that earlier runs keep in memory beside the chosen one: "name · device · dtype" -> weight bytes."""
+        with self.lock:
+            infos = [run.info for run in self._other_models_runs()]
+            return {f"{i.model_name} · {i.device.upper()} · {i.dtype}": i.weight_bytes for i in infos}
+
+    def drop_runs_of_other_models(self) -> int:
+        """Let those runs go, and with the last of them their models; the run in view stays. How many went."""
+        with self.lock:
+            going = [run for run in self._other_models_runs() if run is not self.timeline.current]
+            self._release([self.timeline.remove(run.info.run_id) for run in going])
+            return len(going)
+
+    def _other_models_runs(self) -> list[LiveRun]:
+        live = [run for run in self.timeline if isinstance(run, LiveRun)]
+        return [run for run in live if run.engine.model is not self.model]
+
     # Runs
 
     def new_run(self, prompt: str, params: SamplingParams, *, chat: bool, one_pass: bool) -> None:
@@ -124,7 +142,7 @@ class Session:
         with self.lock:
             run = self._live_run()
             run_id = self.timeline.new_id()
-            branch = self._in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
+            branch = self._in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
             self.timeline.add(branch, cursor=edit.step)
             self._let_old_runs_go()
 
@@ -211,7 +229,7 @@ class Session:
             try:
                 return self.look([run], lambda: encode(run, selection, around))
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
-                bare = replace(selection, details=(), head=None, row=None, probs_from=None)
+                bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
                 shown = replace(around, error=str(error))
                 return self.look([run], lambda: encode(run, bare, shown))
 
@@ -255,31 +273,6 @@ class Session:
 def recorded_example() -> RecordedRun:
     """Read once for all sessions: nothing in it ever changes."""
     return load_trace(EXAMPLE)
-
-
-def run_info(
-    engine: Engine, model: LoadedModel, run_id: str, prompt: str, num_prompt_tokens: int, params: SamplingParams,
-    *, chat: bool, one_pass: bool,
-) -> RunInfo:
-    """The facts of a new live run."""
-    return RunInfo(
-        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
-        device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
-        weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
-        chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
-        default_head=None,
-    )
-
-
-def short_name(prompt: str) -> str:
-    """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
-    return words if len(words) <= 40 else words[:39] + "…"
-
-
-def _branch_name(run: LiveRun, edit: Edit) -> str:
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
-    return f"step {edit.step}: {what}"
 
 
 def _close_soon(session: Session) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from miniinfer.figures.workspace import HeadAsk, Selection
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_workspace
 from miniinfer.ui.session import Session
@@ -43,5 +43,6 @@ def _everything(session: Session, number: int | None = None) -> Selection:
     return Selection(
         ask=st.session_state.get("workspace_ask", 0) if number is None else number,
         details=(cursor,) if cursor else (),
-        head=HeadAsk(*head, 0) if head is not None else None,
+        head=HeadAsk(*head, 0, run.steps[-1].context_len) if run is not None and head and run.steps else None,
+        exact=ExactAsk(*head) if head is not None else None,
     )

@@ -202,3 +202,50 @@ def test_a_reload_says_plainly_what_is_gone(visit):
     page.reload()
     page.get_by_test_id("transport").wait_for(timeout=120_000)
     expect(page.get_by_test_id("notice")).to_contain_text("starts a new session")
+
+
+def test_what_is_read_is_printed_as_the_model_computed_it(visit):
+    tab = visit()
+    page = tab.open()
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    for choose in (None, "token-2"):
+        if choose:
+            page.get_by_test_id(choose).click()
+        expect(page.get_by_test_id("attention-reads")).not_to_contain_text("≈")
+        expect(page.get_by_test_id("attention-reads")).to_contain_text(re.compile(r"\d\.\d %"))
+
+
+def test_a_long_prompt_comes_in_parts(visit):
+    tab = visit()
+    page = tab.open()
+    page.get_by_label("Prompt", exact=True).fill(" ".join(["word"] * 640))
+    page.get_by_role("button", name="New run").click()
+    tab.expect_step("step 0")
+    del tab.received[:]
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 1", timeout=60_000)
+    page.wait_for_function("[...__miniinfer.history.pooled.values()].some(map => map.to === 640)")
+    assert max(tab.received) < 1_000_000
+    expect(page.get_by_test_id("token-639")).to_be_visible()
+    expect(page.get_by_test_id("token-0")).to_have_count(0)
+    page.get_by_test_id("strip-earlier").click()
+    expect(page.get_by_test_id("token-0")).to_have_count(1)
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2", timeout=60_000)
+    expect(page.get_by_test_id("token-640")).to_be_visible()
+
+
+def test_a_dropped_connection_is_said_and_the_page_goes_on(visit):
+    tab = visit()
+    sockets = []
+    tab.page.route_web_socket(re.compile("_stcore/stream"), lambda ws: sockets.append((ws, ws.connect_to_server())))
+    page = tab.open()
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    sockets[-1][0].close()
+    sockets[-1][1].close()
+    expect(page.get_by_test_id("notice")).to_contain_text("lost its connection")
+    tab.expect_step("step 1")
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")

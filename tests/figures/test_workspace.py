@@ -4,13 +4,13 @@ import numpy as np
 
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.stages import GROUPS, group_stage_ms
-from miniinfer.figures.workspace import HeadAsk, Selection, Surroundings, encode
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection, Surroundings, encode
 from tests.trace.recorded import CONFIG, make_run
 
 
 def test_first_message_has_all_a_browser_needs_to_paint():
     run = make_run()
-    header, blobs = unpack(encode(run, Selection(cursor=2, details=(2,), head=HeadAsk(1, 2, 0))))
+    header, blobs = unpack(encode(run, Selection(cursor=2, details=(2,), head=HeadAsk(1, 2, 0, 99))))
     assert header["last"] == 4
     assert header["cursor"] == 2
     assert [m["step"] for m in header["meta"]] == [1, 2, 3, 4]
@@ -18,7 +18,7 @@ def test_first_message_has_all_a_browser_needs_to_paint():
     assert [t[0] for t in header["tokens"]] == list(range(9))
     assert blobs["kv"].shape == (8, CONFIG.num_layers, 2)
     np.testing.assert_array_equal(blobs["rows:2"], run.rows_at(5))
-    assert header["head"] == {"layer": 1, "head": 2, "from": 0, "to": 8}
+    assert header["head"] == {"layer": 1, "head": 2, "from": 0, "to": 8, "cell": 1}
     expected = np.concatenate([run.rows_at(i)[1, 2] for i in range(8)])
     np.testing.assert_array_equal(blobs["head"], expected)
     assert header["details"]["2"]["next"]["token"] == run.steps[1].token_id
@@ -26,7 +26,7 @@ def test_first_message_has_all_a_browser_needs_to_paint():
 
 def test_a_step_sends_only_what_is_new():
     run = make_run(prompt=100, decoded=20)
-    asked = Selection(have_meta=20, have_tokens=120, have_kv=119, details=(21,), head=HeadAsk(0, 0, 119))
+    asked = Selection(have_meta=20, have_tokens=120, have_kv=119, details=(21,), head=HeadAsk(0, 0, 119, 120))
     header, blobs = unpack(encode(run, asked))
     assert [m["step"] for m in header["meta"]] == [21]
     assert header["tok_from"] == 120
@@ -40,7 +40,8 @@ def test_bytes_of_a_step_grow_with_the_context_not_with_its_square():
     for length in (64, 128, 256):
         run = make_run(prompt=length, decoded=2)
         step = Selection(
-            have_meta=2, have_tokens=length + 2, have_kv=length + 1, details=(3,), head=HeadAsk(0, 0, length + 1)
+            have_meta=2, have_tokens=length + 2, have_kv=length + 1, details=(3,),
+            head=HeadAsk(0, 0, length + 1, length + 2),
         )
         sizes.append(len(encode(run, step)))
     assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])
@@ -84,3 +85,23 @@ def test_stage_groups_add_up():
     assert sum(grouped.values()) == sum(stages.values())
     assert grouped["other"] == 2.0
     assert grouped["attention"] == 8.0
+
+
+def test_a_pattern_too_long_to_send_comes_pooled_by_its_largest_weights():
+    run = make_run(prompt=700, decoded=1)
+    header, blobs = unpack(encode(run, Selection(head=HeadAsk(1, 2, 0, 701))))
+    assert header["head"] == {"layer": 1, "head": 2, "from": 0, "to": 701, "cell": 2}
+    assert blobs["head"].shape == (351, 351)
+    rows = [run.rows_at(i)[1, 2] for i in (602, 603)]
+    assert blobs["head"][301, 20] == max(row[k] for row in rows for k in (40, 41))
+    assert blobs["head"][301, 301] == max(rows[0][602], *rows[1][602:])
+    assert not np.triu(blobs["head"], 1).any()
+    header, blobs = unpack(encode(run, Selection(head=HeadAsk(1, 2, 600, 650))))
+    assert header["head"] == {"layer": 1, "head": 2, "from": 600, "to": 650, "cell": 1}
+    np.testing.assert_array_equal(blobs["head"][:601], run.rows_at(600)[1, 2])
+
+
+def test_a_recorded_run_has_no_exact_rows_and_says_nothing_of_them():
+    header, blobs = unpack(encode(make_run(), Selection(details=(1,), exact=ExactAsk(1, 2))))
+    assert "exact" not in header
+    assert "exact" not in blobs

@@ -14,7 +14,7 @@ def test_round_trip_gives_the_same_panels(tmp_path):
     run = make_run(prompt=30, decoded=4)
     save_trace(run, tmp_path / "a.npz")
     back = load_trace(tmp_path / "a.npz")
-    asked = Selection(cursor=3, details=(1, 3), head=HeadAsk(2, 1, 0), row=7, probs_from=0)
+    asked = Selection(cursor=3, details=(1, 3), head=HeadAsk(2, 1, 0, 99), row=7, probs_from=0)
     assert encode(back, asked) == encode(run, asked)
 
 

@@ -7,6 +7,7 @@ import torch
 from miniinfer.config import SamplingParams
 from miniinfer.engine.lookup import pattern_row
 from miniinfer.errors import BadInputError
+from miniinfer.trace import live_run as live
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.pooling import pool_rows, to_u8
 from miniinfer.trace.run import ChangeParams, ForceToken
@@ -48,6 +49,7 @@ def test_rows_logits_and_draws_looked_up_equal_what_the_steps_saw():
         position = meta.context_len - 1
         exact = meta.num_scheduled == 1  # bit-equal for the same shapes; a product over more rows may add otherwise
         np.testing.assert_allclose(run.rows_at(position), to_u8(rows.numpy()), atol=0 if exact else 1)
+        np.testing.assert_allclose(run.exact_row(2, 4, position), rows[2, 4], atol=0 if exact else 1e-6)
         logits = run.logits_at(position)
         torch.testing.assert_close(logits, found["logits"][0], rtol=0, atol=0 if exact else 1e-4)
         shown = run.next_token(meta.step)
@@ -88,6 +90,20 @@ def test_the_prompts_pooled_maps_equal_its_rows_pooled(chunk):
     assert all(run.pooled_maps(m.step) is None for m in run.steps[:-1])
 
 
+def test_a_long_heads_map_is_its_rows_pooled_whatever_the_blocks(monkeypatch):
+    run = finished_run()
+    length = run.steps[-1].context_len
+    flat = run.head_rows(1, 3, 0, length)
+    monkeypatch.setattr(live, "HEAD_BLOCK", 4)
+    np.testing.assert_array_equal(run.head_rows(1, 3, 0, length), flat)
+    rows = [flat[i * (i + 1) // 2 :][: i + 1] for i in range(length)]
+    pooled = run.head_map(1, 3, 3)
+    assert pooled.shape == (-(-length // 3),) * 2
+    for (y, x), value in np.ndenumerate(pooled):
+        cell = [row[3 * x : 3 * x + 3] for row in rows[3 * y : 3 * y + 3]]
+        assert value == max((int(part.max()) for part in cell if len(part)), default=0)
+
+
 def test_norms_are_those_of_the_cache():
     from miniinfer.engine.lookup import kv_at
 
@@ -111,6 +127,8 @@ def test_looking_back_runs_no_step():
         run.rows_at(meta.context_len - 1)
     run.next_at(2)
     run.head_rows(0, 0, 0, 10)
+    run.head_map(0, 0, 2)
+    run.exact_row(0, 0, 3)
     run.token_probs(0)
     run.fork(ForceToken(4, 7), "r2", "b")
 

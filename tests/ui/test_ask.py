@@ -1,18 +1,19 @@
 """An ask comes from a browser, so it may be anything: parsing never fails, and what it lets through is in range."""
 
 import json
+from dataclasses import astuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miniinfer.figures.payload import unpack
-from miniinfer.figures.workspace import HeadAsk, Selection
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.ui.ask import MAX_DETAILS, Ask
 from miniinfer.ui.model_host import ModelHost
 from miniinfer.ui.session import Session
 
-FIELDS = ("n", "run", "want", "cursor", "have", "details", "head", "row", "probs", "force", "open")
+FIELDS = ("n", "run", "want", "cursor", "have", "details", "head", "exact", "row", "probs", "force", "open")
 leaves = (
     st.none() | st.booleans() | st.integers() | st.integers(0, 40) | st.floats() | st.text(max_size=80)
     | st.sampled_from(["example", "r1", "__proto__", "\ud800", "<b>"])
@@ -23,7 +24,8 @@ asks = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, anything)) | st.
     optional={
         "n": leaves, "want": leaves, "cursor": leaves, "row": leaves, "probs": leaves,
         "have": st.dictionaries(st.sampled_from(["meta", "tok", "kv"]), leaves),
-        "details": st.lists(leaves), "head": st.lists(st.integers(0, 40) | leaves, min_size=3, max_size=3),
+        "details": st.lists(leaves), "head": st.lists(st.integers(0, 40) | leaves, min_size=4, max_size=4),
+        "exact": st.lists(st.integers(0, 40) | leaves, min_size=3, max_size=3),
         "force": st.dictionaries(st.sampled_from(["step", "token"]), leaves),
     },
 )  # fmt: skip
@@ -37,7 +39,7 @@ def test_parsing_never_fails_and_everything_let_through_is_in_range(value):
     wholes = [
         ask.number, ask.want, ask.cursor, *(ask.force or ()), found.ask, found.have_meta, found.have_tokens,
         found.have_kv, *found.details, found.row, found.probs_from,
-        *((found.head.layer, found.head.head, found.head.start) if found.head else ()),
+        *(astuple(found.head) if found.head else ()), *(astuple(found.exact) if found.exact else ()),
     ]  # fmt: skip
     assert all(w is None or (type(w) is int and 0 <= w < 2**31) for w in wholes)
     assert len(found.details) <= MAX_DETAILS
@@ -67,10 +69,12 @@ def test_no_ask_breaks_a_session_or_its_message(untouched, value):
 def test_a_whole_ask_is_read_as_it_was_meant():
     value = json.loads(
         '{"n": 17, "run": "r1", "want": 9, "cursor": 9, "have": {"meta": 8, "tok": 13, "kv": 12}, "details": [9, 8],'
-        ' "head": [13, 8, 12], "row": 3, "probs": 1, "force": {"step": 4, "token": 0}, "open": "r2"}'
+        ' "head": [13, 8, 12, 13], "exact": [13, 8, null], "row": 3, "probs": 1, "force": {"step": 4, "token": 0},'
+        ' "open": "r2"}'
     )
     assert Ask.parse(value) == Ask(
-        17, "r1", 9, 9, (4, 0), "r2", Selection(17, 0, 8, 13, 12, (9, 8), HeadAsk(13, 8, 12), 3, 1)
+        17, "r1", 9, 9, (4, 0), "r2",
+        Selection(17, 0, 8, 13, 12, (9, 8), HeadAsk(13, 8, 12, 13), ExactAsk(13, 8), 3, 1),
     )
 
 
@@ -78,7 +82,8 @@ def test_a_whole_ask_is_read_as_it_was_meant():
     "text",
     [
         "null", "[]", '"x"', "17", "true", "{}", '{"n": -1, "want": 1e3, "cursor": true}', '{"run": ""}',
-        '{"head": [1, 2]}', '{"head": [1, "x", 2, 3]}', '{"head": {"0": 1}}', '{"force": [1, 2]}',
+        '{"head": [1, 2]}', '{"head": [1, "x", 2, 3]}', '{"exact": [1, 2, "x"]}', '{"exact": [null, 2, 3]}',
+        '{"head": {"0": 1}}', '{"force": [1, 2]}',
         '{"force": {"step": 1}}', '{"want": NaN, "cursor": Infinity, "row": -Infinity}',
         '{"want": 2147483648, "row": 1' + "0" * 400 + "}", '{"have": [1, 2, 3], "details": "123", "probs": "1"}',
     ],

@@ -1,5 +1,7 @@
 """The model page shows the load report and nothing else; choosing another model is said, and may fail, in the panel."""
 
+from dataclasses import replace
+
 import pytest
 
 from miniinfer.errors import FetchError
@@ -93,3 +95,26 @@ def test_when_the_first_load_fails_the_example_still_moves_and_load_tries_again(
     wait_until(lambda: gate.host.status(ModelKey()).state == "ready")
     app.run()
     assert (app.message[0]["run"]["kind"], app.message[0]["cursor"]) == ("live", 9)
+
+
+def test_runs_of_another_model_say_what_they_hold_and_can_be_let_go(open_app, gate, model, monkeypatch):
+    monkeypatch.setattr(
+        "miniinfer.models.loader.load_model",
+        lambda source, **options: model if source is None else replace(model, name="other"),
+    )
+    app = open_app(gate.host).run()
+    wait_until(lambda: gate.host.status(ModelKey()).state == "ready")
+    app.run()
+    app.open("model")
+    assert not any("hold in memory" in text for text in app.texts()), "one model: nothing to say"
+    app.fill(model_source="x.gguf")
+    app.press("Load")
+    wait_until(lambda: gate.host.status(ModelKey("x.gguf")).state == "ready")
+    app.run().press("New run")
+    app.open("model")
+    sentence = next(text for text in app.texts() if "hold in memory" in text)
+    assert f"{model.name} · CPU · float32 ({model.weight_bytes / 1e6:,.0f} MB" in sentence
+    app.test.button(key="drop_other_models").click()
+    app.run()
+    assert [run.info.run_id for run in app.session.timeline] == ["r2"]
+    assert app.session.held_models() == {}

@@ -7,7 +7,7 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 from miniinfer.figures.payload import unpack
-from miniinfer.figures.workspace import HeadAsk, Selection
+from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.ui import engine_config
@@ -223,10 +223,10 @@ def test_an_ask_about_a_run_that_is_gone_does_nothing(session):
 def test_what_a_run_does_not_have_is_a_sentence_or_absent(session):
     for selection in (
         Selection(details=(0, 2, 99), have_meta=99, have_tokens=99, have_kv=99),
-        Selection(head=HeadAsk(30, 0, 0)),
-        Selection(head=HeadAsk(0, 9, 0)),
+        Selection(head=HeadAsk(30, 0, 0, 9)),
+        Selection(head=HeadAsk(0, 9, 0, 9)),
         Selection(row=5),
-        Selection(head=HeadAsk(29, 8, 99), probs_from=99),
+        Selection(head=HeadAsk(29, 8, 99, 9), exact=ExactAsk(0, 0, 99), probs_from=99),
     ):
         found, blobs = unpack(session.message(selection))
         assert found["error"] is None

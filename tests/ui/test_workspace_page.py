@@ -7,6 +7,7 @@ import pytest
 
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import Selection
+from miniinfer.trace.pooling import to_u8
 from miniinfer.ui.ask import MAX_DETAILS
 from tests.ui.waiting import wait_until
 
@@ -78,16 +79,21 @@ def test_the_frame_notices_by_itself_that_the_model_is_ready(open_app, gate):
 
 def test_a_step_answers_with_its_own_part_only(app):
     step(app, 2)
-    header, blobs = step(app, 3, have={"meta": 2, "tok": 7, "kv": 6}, details=[3], head=[13, 8, 6])
+    header, blobs = step(
+        app, 3, have={"meta": 2, "tok": 7, "kv": 6}, details=[3], head=[13, 8, 6, 99], exact=[13, 8, None]
+    )
     run = app.session.timeline.current
     assert header["ask"] == 3
     assert [m["step"] for m in header["meta"]] == [3]
     assert (header["tok_from"], [t[0] for t in header["tokens"]]) == (7, [run.tokens[7].token_id])
     assert header["kv_from"] == 6
     assert {name: blob.shape for name, blob in blobs.items()} == {
-        "kv": (1, 30, 2), "rows:3": (30, 9, 7), "head": (7,),
+        "kv": (1, 30, 2), "rows:3": (30, 9, 7), "head": (7,), "exact": (7,),
     }  # fmt: skip
     assert app.message_bytes < 12_000
+    assert header["exact"] == {"layer": 13, "head": 8, "at": [6]}
+    assert blobs["exact"].sum() == pytest.approx(1, abs=1e-5), "float32, not 8 bits"
+    np.testing.assert_array_equal(to_u8(blobs["exact"]), blobs["rows:3"][13, 8])
     meta = header["meta"][0]
     mine = run.steps[2]
     assert (meta["phase"], meta["n"], meta["ctx"], meta["token"]) == ("decode", 1, 7, mine.token_id)
@@ -229,7 +235,7 @@ def test_equal_tokens_are_positions_of_their_own(app):
     """UI-01: everything is sent by position, never by text."""
     app.fill(prompt="the the the")
     app.press("New run")
-    header, blobs = step(app, 1, details=[1], head=[0, 0, 0])
+    header, blobs = step(app, 1, details=[1], head=[0, 0, 0, 99])
     assert [t[0] for t in header["tokens"][:3]] == [1195, 260, 260]
     assert blobs["rows:1"].shape == (30, 9, 3)
     assert len(blobs["head"]) == 1 + 2 + 3
@@ -241,13 +247,13 @@ def test_a_full_run_of_the_page_sends_everything_again(app):
     app.open("compare").open("workspace")
     header, blobs = app.message
     assert (header["cursor"], header["meta_from"], len(header["meta"]), header["tok_from"]) == (3, 1, 3, 0)
-    assert set(blobs) == {"kv", "rows:3", "head"}
+    assert set(blobs) == {"kv", "rows:3", "head", "exact"}
 
 
 def test_a_long_prompts_first_message_stays_below_a_megabyte(app):
     app.fill(prompt=" ".join(["word"] * 500))
     app.press("New run")
-    step(app, 1, details=[1], head=[0, 0, 0])
+    step(app, 1, details=[1], head=[0, 0, 0, 99])
     header, blobs = app.message
     assert header["meta"][0]["n"] == 500
     assert blobs["maps:1"].shape == (30, 9, 24, 24)

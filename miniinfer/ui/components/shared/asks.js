@@ -126,6 +126,7 @@ export class Asks {
         have: bus.history.have,
         details: details.slice(0, MOST_DETAILS),
         head: one("head"),
+        exact: one("exact") ?? (details.length && bus.head ? [...bus.head, null] : null),
         row: one("row"),
         probs: one("probs"),
       });

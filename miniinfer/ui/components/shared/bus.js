@@ -48,6 +48,16 @@ class Bus {
     this.#frame ||= requestAnimationFrame(() => this.#paint());
   }
 
+  /**
+   * Paint in this very task what changed: for an answer of the server, which comes when the browser is idle. The next frame
+   * would begin up to 16 ms later, and then do both, this work and the layout.
+   */
+  paintNow() {
+    if (!this.#frame) return;
+    cancelAnimationFrame(this.#frame);
+    this.#paint();
+  }
+
   #paint() {
     this.#frame = 0;
     const dirty = this.#dirty;

@@ -13,6 +13,8 @@ export class RunHistory {
     this.cells = new Map(); // the same step -> positions that one pixel of it covers
     this.next = new Map(); // step -> NEXT | null
     this.heads = new Map(); // "layer.head" -> rows by query position
+    this.pooled = new Map(); // "layer.head" -> {to, cell, size, cells u8 [size, size]}: a long pattern, max-pooled
+    this.exact = new Map(); // "layer.head" -> f32 rows by query position, as the model computed them
     this.looks = new Map(); // position -> {rows u8 [L, H, p + 1], next}
     this.probs = new Float32Array(0);
     this.source = {};
@@ -51,6 +53,7 @@ export class RunHistory {
     if (kv) this.#appendKv(header.kv_from, kv);
     for (const [step, detail] of Object.entries(header.details ?? {})) this.#detail(Number(step), detail, blob);
     if (header.head) this.#head(header.head, blob("head"));
+    if (header.exact) this.#exact(header.exact, blob("exact"));
     if (header.row) this.looks.set(header.row.pos, { rows: blob("row"), next: header.row.next });
     const probs = blob("probs");
     if (probs) this.#appendProbs(header.probs.from, probs);
@@ -108,11 +111,25 @@ export class RunHistory {
     }
   }
 
-  #head({ layer, head, from, to }, flat) {
+  #head({ layer, head, from, to, cell }, flat) {
     const key = `${layer}.${head}`;
+    if (cell > 1) return void this.pooled.set(key, { to, cell, size: Math.ceil(to / cell), cells: flat });
     if (!this.heads.has(key)) this.heads.set(key, []);
     const rows = this.heads.get(key);
     for (let q = from, at = 0; q < to; at += q + 1, q++) rows[q] = flat.subarray(at, at + q + 1);
+  }
+
+  #exact({ layer, head, at }, flat) {
+    const key = `${layer}.${head}`;
+    if (!this.exact.has(key)) this.exact.set(key, new Map());
+    const rows = this.exact.get(key);
+    let from = 0;
+    for (const q of at) rows.set(q, flat.subarray(from, (from += q + 1)));
+  }
+
+  /** One head's row in float32 (q + 1 entries), or null where only 8 bits of it are here. */
+  exactRow(layer, head, q) {
+    return this.exact.get(`${layer}.${head}`)?.get(q) ?? null;
   }
 
   /** u8 [L, H, q + 1] of the query at position q, or null when it is not here. */

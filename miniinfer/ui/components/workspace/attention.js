@@ -9,10 +9,11 @@ import { createHeadMap } from "./headmap.js";
 import { attentionLegend } from "./legend.js";
 import { createPanel } from "./panel.js";
 import { createReads } from "./reads.js";
+import { roughly, weights } from "./weights.js";
 import { NEAR } from "./window.js";
 
 export function createAttention(bus) {
-  const mark = sourceMark("Attention, kept with 8 bits on a square-root scale");
+  const mark = sourceMark("Attention, drawn with 8 bits on a square-root scale; the row looked at as the model computed it");
   const map = segmented(
     "All heads show",
     [
@@ -119,20 +120,22 @@ export function createAttention(bus) {
   };
 }
 
-/** u8 on the square-root scale -> "≈ 43 %", "≈ 0.5 %": no more digits than 8 bits hold, and a sign that says so. */
-export function attention(value) {
-  const p = (value / 255) ** 2;
-  if (value === 0 || p < 0.001) return "< 0.1 %";
-  return p >= 0.01 ? `≈ ${Math.round(100 * p)} %` : `≈ ${(100 * p).toFixed(1)} %`;
-}
-
 /** What the tooltip says of one cell. */
-export function cellLines({ history }, layer, head, q, k, value) {
+export function cellLines({ history }, layer, head, q, k) {
+  const row = weights(history, [layer, head], q);
   return [
     ["layer, head", `${layer}, ${head}`],
     ["query → key", `${quoted(history.tokens[q], 12)} ${format.count(q)} → ${format.count(k)}`],
-    ["attention", value === null ? "not fetched" : attention(value)],
+    ["attention", row ? row.text(k) : (pooledText(history, [layer, head], q, k) ?? "not fetched")],
   ];
+}
+
+// A long pattern is here only as the largest weight of each cell of positions.
+function pooledText({ pooled }, [layer, head], q, k) {
+  const map = pooled.get(`${layer}.${head}`);
+  if (!map || q >= map.to) return null;
+  const value = map.cells[Math.floor(q / map.cell) * map.size + Math.floor(k / map.cell)];
+  return `${value ? "at most " : ""}${roughly(value)} (${map.cell} × ${map.cell} positions)`;
 }
 
 function picker(name, testid, onPick) {

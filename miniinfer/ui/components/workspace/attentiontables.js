@@ -8,6 +8,7 @@ export function rowTable(bus, view) {
   const { history, q } = view;
   const values = q >= 0 && bus.head ? history.row(...bus.head, q) : null;
   if (!values) return null;
+  const exact = history.exactRow(...bus.head, q);
   return {
     id: "row",
     name: `layer ${bus.head[0]} head ${bus.head[1]} row ${q}`,
@@ -15,13 +16,20 @@ export function rowTable(bus, view) {
       col.index("position read"),
       col.token("token read"),
       col.index("id"),
-      col.attention("attention", history.source.attention),
+      exact
+        ? col.percent("attention", history.source.attention)
+        : col.attention("attention", history.source.attention),
     ],
     count: q + 1,
     order: [3, "descending"],
     focus: null,
     position: (k) => k,
-    row: (k) => [k, history.tokens[k], history.tokens[k][0], col.weight(values[k])],
+    row: (k) => [
+      k,
+      history.tokens[k],
+      history.tokens[k][0],
+      exact ? col.hundredfold(exact[k]) : col.weight(values[k]),
+    ],
   };
 }
 

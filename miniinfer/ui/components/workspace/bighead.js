@@ -4,7 +4,7 @@ import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./attention.js";
 import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "./canvas.js";
-import { capacity, headWindow } from "./window.js";
+import { capacity, headWindow, MOST_ROWS } from "./window.js";
 
 const MIN_LABEL = 12; // px between two token labels
 
@@ -20,14 +20,13 @@ export function createBigHead(bus) {
     const at = view && cellAt(event);
     if (!at) return bus.setHover(null);
     const { q, k } = at;
-    const value = k > q ? 0 : (view.history.row(...bus.head, q)?.[k] ?? null);
     const lines =
       k > q
         ? [
             ["query → key", `${q} → ${k}`],
             ["masked", "a token cannot read a later one"],
           ]
-        : cellLines(view, ...bus.head, q, k, value);
+        : cellLines(view, ...bus.head, q, k);
     bus.setHover({ src: "big", key: `big:${q}.${k}`, pos: k, q, x: event.clientX, y: event.clientY, lines });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
@@ -84,13 +83,15 @@ export function createBigHead(bus) {
     const most = new Uint8Array(size * size);
     const unknown = [];
     const skip = bus.prefs.hideFirst ? 1 : 0;
+    const pooled = n > MOST_ROWS ? history.pooled.get(bus.head.join(".")) : null;
     for (let i = 0; i < n; i++) {
+      const line = Math.floor((i * size) / n) * size;
       const row = history.row(...bus.head, g.from + i);
       if (!row) {
-        unknown.push(i);
+        if (pooled && i < pooled.to) cells(most, line, size, n, pooled, i, skip);
+        else unknown.push(i);
         continue;
       }
-      const line = Math.floor((i * size) / n) * size;
       for (let k = Math.max(g.from, skip), to = g.from + i; k <= to; k++) {
         const at = line + (n === size ? k - g.from : Math.floor(((k - g.from) * size) / n));
         if (row[k] > most[at]) most[at] = row[k];
@@ -109,6 +110,18 @@ export function createBigHead(bus) {
     );
     if (unknown.length) missing(context, unknown.length, theme);
     if (skip && g.from === 0) hatch(context, g.x, g.y, g.cell, ctx * g.cell, theme.line2, 6);
+  }
+
+  // A row of a long pattern, from the cells it lies in.
+  function cells(most, line, size, n, { cell, size: across, cells: values }, i, skip) {
+    const y = Math.floor(i / cell);
+    for (let c = 0; c <= y; c++) {
+      const value = values[y * across + c];
+      const to = Math.min(i, (c + 1) * cell - 1);
+      if (!value || (skip && c === 0)) continue;
+      for (let at = Math.floor((c * cell * size) / n); at <= Math.floor((to * size) / n); at++)
+        if (value > most[line + at]) most[line + at] = value;
+    }
   }
 
   // Said in the empty upper triangle.
@@ -171,7 +184,7 @@ export function createBigHead(bus) {
       label(context, words, g.x - 7, g.y + (i + 0.5) * g.cell, g.labelWidth, 0);
       if (g.text) label(context, words, g.x + (i + 0.5) * g.cell, g.y - 6, g.labelHeight, -Math.PI / 2);
       else if (pos + 26 / g.cell < n + g.from || now)
-        label(context, words, g.x + (i + 0.5) * g.cell, g.y - 8, 60, null);
+        label(context, words, Math.min(g.x + (i + 0.5) * g.cell, canvas.width - 14), g.y - 8, 60, null);
     }
   }
 

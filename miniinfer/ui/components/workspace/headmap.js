@@ -39,7 +39,7 @@ export function createHeadMap(bus) {
       cell: at,
       x: event.clientX,
       y: event.clientY,
-      lines: cellLines(view, at.layer, at.head, q, k, view.history.row(at.layer, at.head, q)?.[k] ?? null),
+      lines: cellLines(view, at.layer, at.head, q, k),
     });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));

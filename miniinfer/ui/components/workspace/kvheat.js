@@ -74,7 +74,8 @@ function axis(context, g, info, theme) {
   context.textAlign = every === 1 ? "center" : "left";
   for (let b = 0; b * g.block < g.slots; b += every) {
     const from = b * g.block;
-    if (every > 1) context.fillText(String(from), g.x + from * g.col, g.bottom + 10);
+    const x = Math.min(g.x + from * g.col, g.x + g.slots * g.col - context.measureText(String(from)).width);
+    if (every > 1) context.fillText(String(from), x, g.bottom + 10);
     else {
       const words = `block ${b} · positions ${from}–${from + g.block - 1}`;
       context.fillText(fitting(context, words, `block ${b}`, wide), g.x + (b + 0.5) * wide, g.bottom + 10);

@@ -19,6 +19,7 @@ export default function workspace({ data, parentElement, setTriggerValue }) {
     mount.data = data;
     try {
       bus.receive(decode(data));
+      bus.paintNow();
     } catch (error) {
       bus.store.error = `The page could not read a message from the server (${error.message}). Reload the page.`;
       bus.changed("data");

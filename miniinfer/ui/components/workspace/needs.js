@@ -1,12 +1,12 @@
 // What the panels lack for what they show now. Derived from the state each time, so a lost answer is simply asked for again.
 
 import { look, probabilityOf } from "./look.js";
-import { headWindow } from "./window.js";
+import { headWindow, MOST_ROWS } from "./window.js";
 
 const PATTERN_ASK = 1e6; // bytes of rows per ask while filling the patterns of all heads
 const PATTERN_ALL = 12e6; // and in all; older rows stay unknown and are drawn so
 
-/** [{key, kind, value}...]; kind gap | detail | head | row | probs. */
+/** [{key, kind, value}...]; kind gap | detail | head | exact | row | probs. */
 export function panelNeeds(bus) {
   const view = look(bus);
   if (!view) return [];
@@ -18,7 +18,10 @@ export function panelNeeds(bus) {
   for (let step = Math.max(1, cursor); step <= to; step++) if (!complete(history, step)) out.push(detail(step));
   const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
   if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
-  if (ctx > 0 && bus.head) out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));
+  if (ctx > 0 && bus.head) {
+    out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));
+    out.push(...exactNeed(view, bus.head));
+  }
   if ((bus.prefs.colour || bus.tables.has("tokens")) && ctx > 0) out.push(...probNeed(view));
   if (bus.prefs.map === "patterns" && !bus.player.playing) out.push(...patternNeeds(view));
   return out;
@@ -37,14 +40,24 @@ function probNeed({ history, shown }) {
   return [];
 }
 
-function headNeed({ history, ctx, cursor }, [layer, head], [from]) {
-  for (let row = from; row < ctx; row++) {
+function headNeed({ history, cursor }, [layer, head], [from, to]) {
+  const pooled = history.pooled.get(`${layer}.${head}`)?.to ?? 0;
+  for (let row = to - from > MOST_ROWS ? Math.max(from, pooled) : from; row < to; row++) {
     if (history.row(layer, head, row)) continue;
     const step = history.stepOfRow[row];
     if (step === cursor) return []; // on its way with the step's details
-    return [{ key: `head:${layer}.${head}:${row}:${ctx}`, kind: "head", value: [layer, head, row] }];
+    // More rows than are sent come as a pooled map of all of them.
+    const first = to - from > MOST_ROWS ? 0 : row;
+    return [{ key: `head:${layer}.${head}:${row}:${to}`, kind: "head", value: [layer, head, first, to] }];
   }
   return [];
+}
+
+// A recorded run has 8 bits of each weight and no more.
+function exactNeed({ history, info, q, cursor }, [layer, head]) {
+  if (info.kind !== "live" || q < 0 || history.exactRow(layer, head, q)) return [];
+  if (history.stepOfRow[q] === cursor && !complete(history, cursor)) return []; // comes with the step's details
+  return [{ key: `exact:${layer}.${head}:${q}`, kind: "exact", value: [layer, head, q] }];
 }
 
 function patternNeeds({ history, info, cursor }) {

@@ -2,8 +2,8 @@
 
 import * as format from "../shared/format.js";
 import { quoted } from "../shared/tokens.js";
-import { attention } from "./attention.js";
 import { ATTENTION_TICKS } from "./legend.js";
+import { weights } from "./weights.js";
 
 /** "step 5 of “The capital …”, SmolLM2 · CPU · float32, temperature 0.8, seed 0" */
 export function origin({ info, cursor, history }) {
@@ -19,9 +19,10 @@ export function attentionPicture(bus, view, theme, { heads, big }) {
   const { history, q } = view;
   if (q < 0 || !bus.head || !heads.width) return null;
   const [layer, head] = bus.head;
-  const values = history.row(layer, head, q);
-  const best = values ? [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, 3) : [];
-  const reads = best.map((k) => `${quoted(history.tokens[k])} ${attention(values[k])}`).join(", ");
+  const values = weights(history, bus.head, q);
+  const keys = values ? Array.from({ length: q + 1 }, (_, k) => k) : [];
+  const best = keys.sort((a, b) => values.share(b) - values.share(a)).slice(0, 3);
+  const reads = best.map((k) => `${quoted(history.tokens[k])} ${values.text(k)}`).join(", ");
   const cells =
     bus.prefs.map === "patterns" ? "each cell is a head's whole pattern" : `each cell is the row of position ${q}`;
   const gap = 24;

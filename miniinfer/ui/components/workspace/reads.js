@@ -2,7 +2,7 @@
 
 import { bar, h, setText, show } from "../shared/dom.js";
 import { setToken, tokenText } from "../shared/tokens.js";
-import { attention } from "./attention.js";
+import { weights } from "./weights.js";
 
 const MOST = 12;
 
@@ -21,9 +21,9 @@ export function createReads(bus) {
   let painted = "";
 
   function paint(view) {
-    const values = view && view.q >= 0 && bus.head ? view.history.row(...bus.head, view.q) : null;
+    const values = view && view.q >= 0 && bus.head ? weights(view.history, bus.head, view.q) : null;
     const key = values
-      ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected}`
+      ? `${view.info.id} ${view.q} ${bus.head} ${bus.prefs.hideFirst} ${view.selected} ${values.exact}`
       : `- ${view?.cursor} ${view?.q}`;
     if (key === painted) return;
     painted = key;
@@ -41,17 +41,17 @@ export function createReads(bus) {
       );
     }
     const { tokens } = view.history;
-    const best = [...values.keys()]
+    const best = Array.from({ length: view.q + 1 }, (_, k) => k)
       .filter((k) => !(bus.prefs.hideFirst && k === 0))
-      .sort((a, b) => values[b] - values[a])
+      .sort((a, b) => values.share(b) - values.share(a))
       .slice(0, MOST)
-      .filter((k) => values[k] > 8);
+      .filter((k) => values.share(k) > 0.001);
     who.replaceChildren(
       tokenText(tokens[view.q], view.selected === null ? "now" : "picked"),
       h("span", { class: "quiet", text: ` at position ${view.q}${view.selected === null ? "" : " (selected)"} reads` }),
     );
     tail.replaceChildren(
-      ...best.slice(0, 3).flatMap((k, i) => [i ? ", " : " ", tokenText(tokens[k]), ` ${attention(values[k])}`]),
+      ...best.slice(0, 3).flatMap((k, i) => [i ? ", " : " ", tokenText(tokens[k]), ` ${values.text(k)}`]),
     );
     if (!best.length) tail.textContent = " nothing else";
     rows.forEach((r, i) => r.paint(view, best[i], values));
@@ -85,8 +85,8 @@ function row(bus, i) {
     show(root, k !== undefined);
     if (k === undefined) return;
     setToken(chip, view.history.tokens[k]);
-    bar(fill, (values[k] / 255) ** 2);
-    setText(value, attention(values[k]));
+    bar(fill, values.share(k));
+    setText(value, values.text(k));
   };
   return self;
 }

@@ -10,6 +10,8 @@ import { probabilityLegend } from "./legend.js";
 
 const GAP = 4; // px between rows, as in the style sheet
 const COMPACT = 90; // from this many tokens on, ids move into the tooltip
+const MOST = 600; // chips at a time: the browser lays out all of them at each step
+const JUMP = 200; // positions by which a longer strip moves on, so that it seldom does
 
 export function createStrip(bus) {
   const legend = probabilityLegend();
@@ -34,8 +36,12 @@ export function createStrip(bus) {
     "data-testid": "strip",
   });
   panel.body.append(list);
-  const chips = [];
   const marks = [h("span", { class: "mark", text: "prompt" }), h("span", { class: "mark output", text: "output" })];
+  const earlier = more("strip-earlier", () => low - 1);
+  const later = more("strip-later", () => low + chips.length);
+  const chips = []; // of the positions from `low` on
+  let low = 0;
+  let peek = null; // {key, pos}: a position to look at as long as the step and the selection stand
   let run = null;
   let lit = null;
   let latest = null;
@@ -59,6 +65,14 @@ export function createStrip(bus) {
     const here = chips.indexOf(event.target.closest(".chip"));
     focus(chips[here + step]);
   });
+
+  function more(testid, pos) {
+    const go = () => {
+      peek = { key: placeKey(latest), pos: pos() };
+      bus.changed("select");
+    };
+    return h("button", { type: "button", class: "more-chips", "data-testid": testid, on: { click: go } });
+  }
 
   function point(chip, x, y) {
     if (!chip) return bus.setHover(null);
@@ -93,20 +107,27 @@ export function createStrip(bus) {
     legend.paint(theme);
     show(clear, view?.selected != null);
     if (!view) return empty();
-    if (view.history !== run) reset(view);
+    if (view.history !== run) reset(view, 0);
     const end = ahead(view);
-    while (chips.length < end) add(view, chips.length);
+    const [from, to] = range(view, end);
+    if (from !== low) reset(view, from);
+    while (low + chips.length < to) add(view, low + chips.length);
     list.classList.toggle("compact", end > COMPACT);
-    for (let pos = 0; pos < chips.length; pos++) style(view, theme, pos, end);
+    for (let i = 0; i < chips.length; i++) style(view, theme, low + i, to);
+    show(earlier, low > 0);
+    setText(earlier, `${format.plural(low, "earlier token")}`);
+    show(later, to < end);
+    setText(later, `${format.plural(end - to, "later token")}`);
     setText(panel.fact, bus.notice ?? fact(view) + (bus.prefs.stepped ? "" : " · press → to step, space to play"));
     panel.fact.classList.toggle("said", bus.notice !== null);
     if (view.cursor > 0 && bus.moves > 3 && !bus.prefs.stepped) bus.setPref("stepped", true);
-    show(marks[1], end > view.info.prompt_len);
+    show(marks[0], low === 0);
+    show(marks[1], to > view.info.prompt_len && low <= view.info.prompt_len);
   }
 
   function empty() {
     run = null;
-    chips.length = 0;
+    low = chips.length = 0;
     list.replaceChildren(
       h("p", {
         class: "empty quiet",
@@ -115,10 +136,19 @@ export function createStrip(bus) {
     );
   }
 
-  function reset(view) {
+  // A strip longer than MOST shows a part, with the position looked at well inside.
+  function range(view, end) {
+    if (end <= MOST) return [0, end];
+    const pos = peek?.key === placeKey(view) ? peek.pos : focusOf(view);
+    const from = Math.max(0, Math.min(Math.floor((pos - MOST / 2) / JUMP), Math.ceil((end - MOST) / JUMP)) * JUMP);
+    return [from, Math.min(end, from + MOST)];
+  }
+
+  function reset(view, from) {
     run = view.history;
+    low = from;
     chips.length = 0;
-    list.replaceChildren(marks[0]);
+    list.replaceChildren(marks[0], earlier, later);
   }
 
   function add(view, pos) {
@@ -127,21 +157,21 @@ export function createStrip(bus) {
     setToken(text, token);
     const chip = h(
       "button",
-      { class: "chip", type: "button", tabindex: pos ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
+      { class: "chip", type: "button", tabindex: chips.length ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
       text,
       h("span", { class: "chip-id", text: token[0] }),
     );
-    if (pos === view.info.prompt_len) list.append(marks[1]);
+    if (pos === view.info.prompt_len) later.before(marks[1]);
     chip.classList.toggle("output", pos >= view.info.prompt_len);
     chip.classList.toggle("control", Boolean(token[3] & CONTROL));
     chip.classList.toggle("split", Boolean(token[3] & SPLIT));
     if (/\n/.test(token[1])) chip.classList.add("newline");
     chips.push(chip);
-    list.append(chip);
+    later.before(chip);
   }
 
   function style(view, theme, pos, end) {
-    const chip = chips[pos];
+    const chip = chips[pos - low];
     const { history, first, ctx, chosen, info } = view;
     const state =
       pos >= end
@@ -180,10 +210,11 @@ export function createStrip(bus) {
   function settle(view) {
     latest = view;
     if (!view || !run || list.scrollHeight <= list.clientHeight) return;
-    const key = `${run.info.id} ${view.cursor} ${view.selected}`;
+    const peeking = peek?.key === placeKey(view);
+    const key = `${placeKey(view)} ${peeking ? peek.pos : ""}`;
     if (list.dataset.at === key) return;
     list.dataset.at = key;
-    const chip = chips[view.selected ?? view.chosen ?? Math.max(0, view.ctx - 1)];
+    const chip = chips[(peeking ? peek.pos : focusOf(view)) - low];
     if (!chip) return;
     const { offsetTop: top, offsetHeight: height } = chip;
     if (top >= list.scrollTop && top + height <= list.scrollTop + list.clientHeight) return;
@@ -192,9 +223,10 @@ export function createStrip(bus) {
 
   function hover(view) {
     const pos = bus.hover?.pos ?? null;
-    if (lit !== null && lit !== pos) chips[lit]?.classList.remove("lit");
-    if (pos !== null) chips[pos]?.classList.add("lit");
-    lit = pos;
+    const chip = pos === null ? null : (chips[pos - low] ?? null);
+    if (lit !== chip) lit?.classList.remove("lit");
+    chip?.classList.add("lit");
+    lit = chip;
   }
 
   // Chips move when the width changes, and when style sheet or font arrive after the first picture.
@@ -212,6 +244,10 @@ export function createStrip(bus) {
 
   return { root: panel.root, panel, paint, hover, settle, stop };
 }
+
+const focusOf = (view) => view.selected ?? view.chosen ?? Math.max(0, view.ctx - 1);
+
+const placeKey = (view) => `${view?.info.id} ${view?.cursor} ${view?.selected}`;
 
 const SAID = {
   chosen: ", chosen in this step",

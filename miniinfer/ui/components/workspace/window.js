@@ -1,6 +1,7 @@
 // Which rows and columns the large head shows, and how many cells the grid has room for.
 
 export const NEAR = 48;
+export const MOST_ROWS = 512; // of one head in one answer; a longer pattern comes pooled
 
 /** [from, to): positions shown. "near" is a window that ends just after the query looked at. */
 export function headWindow({ ctx, q }, mode) {

@@ -53,7 +53,7 @@ export function createWorkspace(bus, parent) {
     root.classList.toggle("swift", bus.player.playing && bus.player.interval < 200);
     if (!within(dirty, ELSEWHERE)) {
       for (const part of [notices, ...all, ...twins]) part.paint(view, theme, dirty);
-      settling ||= setTimeout(settle);
+      settling ||= requestAnimationFrame(() => setTimeout(settle));
     }
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
   };
@@ -67,7 +67,7 @@ export function createWorkspace(bus, parent) {
   const stops = [
     bus.on(draw, true),
     bus.on(paint),
-    () => clearTimeout(settling),
+    () => cancelAnimationFrame(settling),
     layout.stop,
     tooltip.stop,
     ...[...all, ...twins].map((part) => part.stop),
