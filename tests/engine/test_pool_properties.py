@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.placement import copy_shared_blocks
 from miniinfer.engine.scheduler import Scheduled, Scheduler
 from miniinfer.engine.sequence import Sequence
@@ -45,6 +45,7 @@ class Machine(RuleBasedStateMachine):
         self.pool = BlockPool(chunk_blocks=2, max_blocks=14)
         self.scheduler = Scheduler(self.config, self.pool)
         self.kv_cache = FakeCache()
+        self.block_copies: list[BlockCopy] = []
         self.all: list[Sequence] = []
 
     @rule(target=sequences, num_tokens=st.integers(1, 20), chunk=st.sampled_from([None, 1, 2, 5]))
@@ -99,6 +100,13 @@ class Machine(RuleBasedStateMachine):
             entry.seq.num_computed_tokens = entry.stop
             if entry.stop == entry.seq.num_tokens:
                 entry.seq.token_ids.append(1000 + entry.seq.num_tokens)
+
+    @invariant()
+    def copies_are_private(self) -> None:
+        for made in self.block_copies:
+            assert made.source != made.target
+            assert 0 < made.num_positions <= SIZE
+            assert made.index == made.position // SIZE, "the block that is written first is the only shared one"
 
     @invariant()
     def books_balance(self) -> None:
