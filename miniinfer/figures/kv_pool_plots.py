@@ -173,6 +173,7 @@ def growth_figure(
         highest = max(highest, card[1])
     figure.update_xaxes(title="length in positions", type="log" if log_x else "linear",
                         range=None if log_x else [0, longest * 1.02])  # fmt: skip
+    figure.update_xaxes(tickformat=",")
     if log_x:
         powers = [10**k for k in range(len(str(longest)))]
         figure.update_xaxes(tickvals=powers, ticktext=[f"{n:,}" for n in powers])

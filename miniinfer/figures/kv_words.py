@@ -65,16 +65,16 @@ def next_write_words(write: NextWrite | None, finish_reason: str | None) -> str:
         )
     if write.block is None:
         return (
-            f"The next token, position {write.position}, finds every block of this run full: a free block is taken "
+            f"The next token, position {write.position:,}, finds every block of this run full: a free block is taken "
             "from the pool first, and all its other slots stay empty for now."
         )
     if write.copied:
         return (
-            f"The next token, position {write.position}, belongs into slot {write.slot} of block {write.block}, which "
+            f"The next token, position {write.position:,}, belongs into slot {write.slot} of block {write.block}, which "
             "other runs hold too: the block is copied first, then written (copy-on-write)."
         )
     return (
-        f"The next token, position {write.position}, goes into slot {write.slot} of block {write.block}, which no "
+        f"The next token, position {write.position:,}, goes into slot {write.slot} of block {write.block}, which no "
         "other run holds."
     )
 

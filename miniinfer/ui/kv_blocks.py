@@ -69,7 +69,7 @@ def _block_size(look: LiveLook, pool: PoolView) -> None:
     sizes = sorted({*SIZES, session.block_size})
     st.session_state["kv_block_size"] = session.block_size
     chosen = st.selectbox(
-        "Block size of new runs", sizes, key="kv_block_size",
+        "Block size, from the next run on", sizes, key="kv_block_size",
         format_func=lambda n: f"{n} slot{'s' if n > 1 else ''}", on_change=lambda: session.choose_block_size(
             int(st.session_state["kv_block_size"])
         ),

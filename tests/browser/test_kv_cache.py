@@ -25,16 +25,20 @@ def test_the_page_follows_the_transport_and_a_branch_shares_and_copies_blocks(vi
     expect(page.locator(".st-key-kv_heat .js-plotly-plot")).to_be_visible(timeout=30_000)
     page.keyboard.press("ArrowRight")
     head(page, "After step 2 the cache holds 6 positions of this run: used 276,480 B")
+    view(page, "Who reads them")
+    expect(page.locator(".st-key-kv_weights .js-plotly-plot")).to_be_visible(timeout=30_000)
+    page.keyboard.press("ArrowRight")  # a view that was clicked does not keep the arrows
+    head(page, "After step 3")
     view(page, "Blocks")
     expect(page.locator(".st-key-kv_pool .js-plotly-plot")).to_be_visible(timeout=30_000)
     page.locator(".st-key-kv_branch").get_by_role("button").click()
     shared = page.get_by_text("1 block shared, which saves 737,280 B")
     expect(shared).to_be_visible(timeout=30_000)
     page.keyboard.press("ArrowRight")
-    head(page, "After step 3")
+    head(page, "After step 4")
     expect(shared).to_have_count(0)
     expect(page.get_by_text("None so far.")).to_have_count(0)
-    tab.expect_step("step 3")
+    tab.expect_step("step 4")
 
 
 def test_every_view_fits_the_width_of_a_small_window(visit):
