@@ -70,8 +70,8 @@ def next_write_words(write: NextWrite | None, finish_reason: str | None) -> str:
         )
     if write.copied:
         return (
-            f"The next token, position {write.position:,}, belongs into slot {write.slot} of block {write.block}, which "
-            "other runs hold too: the block is copied first, then written (copy-on-write)."
+            f"The next token, position {write.position:,}, belongs into slot {write.slot} of block {write.block}, "
+            "which other runs hold too: the block is copied first, then written (copy-on-write)."
         )
     return (
         f"The next token, position {write.position:,}, goes into slot {write.slot} of block {write.block}, which no "
