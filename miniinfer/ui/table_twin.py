@@ -12,13 +12,18 @@ from miniinfer.provenance import Provenance
 
 
 def draw_table_twin(
-    frame: pd.DataFrame, key: str, source: Provenance, file_name: str, *, columns: dict[str, Any] | None = None,
-    narrow: bool = False,
+    frame: pd.DataFrame, key: str, source: Provenance, file_name: str, *, height: int | None = None,
+    columns: dict[str, Any] | None = None, narrow: bool = False,
 ) -> None:
-    """columns: how they are shown. narrow: it stands in half the page.
+    """A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text.
 
-    A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text."""
-    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True, column_config=columns)
+    height: in px, for a table that scrolls in a place of its own. columns: how they are shown. narrow: it stands in
+    half the page.
+    """
+    st.dataframe(
+        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto", column_config=columns,
+        placeholder="",
+    )
     left, right = st.columns([2, 1] if narrow else [5, 1], vertical_alignment="center")
     left.caption(f"Figures: {source.value}.")
     right.download_button(
