@@ -91,7 +91,7 @@ def block_table(pool: PoolView) -> pd.DataFrame:
 
 
 def _span(start: int, stop: int) -> str:
-    return f"{start}" if stop - start == 1 else f"{start} to {stop - 1}"
+    return "" if stop == start else f"{start}" if stop - start == 1 else f"{start} to {stop - 1}"
 
 
 def copies_table(pool: PoolView) -> pd.DataFrame:

@@ -134,7 +134,7 @@ def _table(run: LiveRun, blocks: tuple[Block, ...]) -> tuple[TableEntry, ...]:
     size, computed = run.engine.config.block_size, run.seq.num_computed_tokens
     return tuple(
         TableEntry(
-            i, number, i * size, min((i + 1) * size, computed), blocks[number].ref_count,
+            i, number, i * size, max(i * size, min((i + 1) * size, computed)), blocks[number].ref_count,
             tuple(owner for owner in blocks[number].owners if owner != run.seq.seq_id),
         )
         for i, number in enumerate(run.seq.block_table)
