@@ -30,7 +30,7 @@ FAULTS = (
         ),
         guard="tests/engine/test_equivalence.py::test_cached_equals_uncached",
         situation=replace(
-            FRANCE, sentence="Nothing but decode: prefill wrote the cache rightly, so look at the second token."
+            FRANCE, sentence="A prefill, then decode. The first token comes from prefill; look at the second one."
         ),
     ),
     Fault(
@@ -213,8 +213,7 @@ FAULTS = (
         guard="tests/models/test_chat.py::test_known_prompt",
         situation=Situation(
             "Why is the sky blue?", chat=True,
-            sentence="A chat message, because there the template writes the start token. (Of a raw prompt the first "
-            "token is doubled, whatever it is.)",
+            sentence="A chat message, because there the template writes the start token.",
         ),
     ),
     Fault(

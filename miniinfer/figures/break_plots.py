@@ -80,7 +80,7 @@ def growth_figure(growth: Sequence[float], colours: Palette, height: int) -> go.
     )
     figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"})
     figure.update_xaxes(title="layer", range=[-0.5, len(growth) - 0.5])
-    figure.update_yaxes(type="log", title="|difference| / |healthy|", exponentformat="power", dtick=1)
+    figure.update_yaxes(type="log", title="|difference| / |healthy|", exponentformat="power", nticks=6)
     return _plain(figure, colours, height)
 
 

@@ -116,14 +116,14 @@ class Lockstep:
             else:
                 for engine, seq, outputs in zip(self._engines, self._seqs, self._outputs, strict=True):
                     watch = ChoiceWatch()
-                    state = None if seq.finished else engine.step(watch)
+                    state = None if seq.finished else engine.step(watch, only=seq)
                     if state is not None:
                         self._note(watch, state, outputs)
             yield step
 
     def _step_compared(self, step: int) -> None:
         """One step of both, stage by stage."""
-        states = tuple(engine.begin_step() for engine in self._engines)
+        states = tuple(engine.begin_step(only=seq) for engine, seq in zip(self._engines, self._seqs, strict=True))
         a, b = states
         assert a is not None
         assert b is not None

@@ -42,7 +42,7 @@ class LossRun:
         from miniinfer.engine.lookup import logits_of
 
         ids = self._seq.token_ids
-        while (state := self._engine.step()) is not None:
+        while (state := self._engine.step(only=self._seq)) is not None:
             entry = state.scheduled[0]
             following = torch.tensor(ids[entry.start + 1 : entry.stop + 1])
             rows = logits_of(self._engine, state.final_norm_out[: len(following)]).log_softmax(-1)

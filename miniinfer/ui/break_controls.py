@@ -61,6 +61,8 @@ def _fill_in(*, only_missing: bool = False) -> None:
         "break_prompt": situation.prompt, "break_kind": "chat" if situation.chat else "raw", "break_new": 16,
         "break_temperature": situation.params.temperature, "break_seed": situation.params.seed,
     }
+    if not only_missing:
+        st.session_state["break_error"] = None
     for key, value in values.items():
         if not only_missing or key not in st.session_state:
             st.session_state[key] = value

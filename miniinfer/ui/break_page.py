@@ -80,7 +80,7 @@ def _draw_answer(session: Session, question: Question) -> None:
         with st.container(key="break_error_page"):
             st.text(error)
     answer: Answer | None = st.session_state.get(ANSWERS, {}).get(_id(question))
-    if answer is not None and (session.model is None or session.model.name != answer.model):
+    if answer is not None and (session.model is None or session.key != answer.model):
         answer = None
     if answer is None:
         _what_will_stand_here(session)

@@ -13,6 +13,7 @@ from miniinfer.faults.fault import Fault, Situation
 from miniinfer.trace.lockstep import Lockstep, LockstepRecord
 from miniinfer.trace.records import TokenInfo
 from miniinfer.trace.text_loss import LossRun, TextLoss
+from miniinfer.ui.model_host import ModelKey
 from miniinfer.ui.session import Session
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
@@ -55,7 +56,7 @@ class Answer:
     """What both sides did. Losses: (healthy, broken) of `TEXT`, whose tokens are `text`."""
 
     question: Question
-    model: str
+    model: ModelKey
     pair: LockstepRecord
     text: tuple[TokenInfo, ...]
     one_pass: tuple[TextLoss, TextLoss]
@@ -104,7 +105,7 @@ class _Bench:
             ]
             losses.append((sides[0], sides[1]))
         described = tuple(describe_token(model, i) for i in text)
-        return Answer(question, model.name, pair, described, losses[0], losses[1])
+        return Answer(question, self.session.key, pair, described, losses[0], losses[1])
 
     def _pair(self, ids: list[int], broken_ids: list[int]) -> LockstepRecord:
         def start() -> Lockstep:

@@ -18,7 +18,7 @@ ENDS = {
     "stop": "ended by itself", "length": "as many tokens as asked for", "context": "the context is full",
     "abort": "aborted",
 }  # fmt: skip
-MOST_SHOWN = 48  # tokens of a prompt; the last ones are what both sides go on from
+AT_START, AT_END = 4, 8  # tokens of a longer prompt that are shown: how it begins, and what both go on from
 
 
 def draw_tokens(record: LockstepRecord, colours: Palette) -> None:
@@ -37,11 +37,12 @@ def draw_tokens(record: LockstepRecord, colours: Palette) -> None:
 
 
 def _spans(side: SideRecord, other: SideRecord) -> Iterator[str]:
-    if len(side.prompt) > MOST_SHOWN:
-        yield f"<i>{len(side.prompt) - MOST_SHOWN} tokens before </i>"
-    first = max(0, len(side.prompt) - MOST_SHOWN)
-    for position, token in enumerate(side.prompt[first:], start=first):
-        yield _span(token, "prompt", f"position {position}, id {token.token_id}, prompt")
+    left_out = len(side.prompt) - AT_START - AT_END
+    for position, token in enumerate(side.prompt):
+        if left_out <= 1 or not AT_START <= position < AT_START + left_out:
+            yield _span(token, "prompt", f"position {position}, id {token.token_id}, prompt")
+        elif position == AT_START:
+            yield f" <i>… {left_out} tokens …</i> "
     theirs = other.output_tokens
     for index, (token, found) in enumerate(zip(side.output_tokens, side.outputs, strict=True)):
         same = index < len(theirs) and theirs[index].token_id == token.token_id

@@ -22,7 +22,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 PLOT = {"displayModeBar": "hover", "modeBarButtons": [["toImage"]], "displaylogo": False}
 STEPS = 3  # output tokens whose bars stand side by side
-HEIGHT = 280
+HEIGHT = 256
 
 
 def draw_facts(answer: Answer) -> None:
@@ -69,8 +69,8 @@ def draw_side_by_side(answer: Answer) -> None:
         else:
             st.text(_no_growth(answer))
     st.caption(
-        "Bars: after the logits processors, from the output token before the first difference on; bold is what a side "
-        f"took. Line: newest row of step {pair.first.step if pair.first else 1}. Table twins: Tables. Figures: computed."
+        "Bars: after the logits processors, from the token before the first difference on; bold: taken. Line: newest "
+        f"row of step {pair.first.step if pair.first else 1}. Figures: computed; their twins are under Tables."
     )
 
 
@@ -88,10 +88,10 @@ def draw_loss(answer: Answer) -> None:
         ("Token by token, as decode computes it", answer.token_by_token, "break_loss_decode"),
     ):
         st.markdown(f"**{title}**")
-        st.plotly_chart(loss_figure(labels, pair, visible, colours, 205), key=key, config=PLOT, alt=title)
+        st.plotly_chart(loss_figure(labels, pair, visible, colours, 174), key=key, config=PLOT, alt=title)
     st.caption(
-        f"The text, in the situation of the fault: “{TEXT}” −ln p of each token after those before it, in nats; a mean "
-        "that stays or falls proves nothing, a mean that rises proves a fault. Table twin: Tables, Loss. Figures: computed."
+        f"The text, in the fault's situation: “{TEXT}” −ln p of each token after those before it, in nats. A mean that "
+        "stays, or even falls, proves nothing. Figures: computed; their twin is under Tables."
     )
 
 
