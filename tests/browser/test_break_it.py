@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
-HOSTILE = "<img src=x onerror=alert(1)> <b>a</b> :material/home:"
+HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 def run_both(page: Page, fault: str) -> None:
@@ -17,9 +16,8 @@ def run_both(page: Page, fault: str) -> None:
     expect(page.locator(".st-key-break_facts")).to_be_visible(timeout=60_000)
 
 
-@pytest.mark.parametrize(("width", "height", "theme"), [(1440, 900, "light"), (1920, 1080, "dark")])
-def test_healthy_and_broken_stand_side_by_side_without_scrolling(visit, width, height, theme):
-    page = visit(width, height, theme).open("/break_it")
+def test_healthy_and_broken_stand_side_by_side_without_scrolling(visit):
+    page = visit().open("/break_it")
     run_both(page, "Stale cache block")
     expect(page.locator(".st-key-break_facts")).to_contain_text("attn_scores, layer 0")
     expect(page.locator(".st-key-break_broken .differs").first).to_have_text("␣red")
