@@ -88,6 +88,19 @@ def test_logits_of_the_reference_prompts(model, reference, fault_id) -> None:
             assert healthy[0].argmax() == broken[0].argmax()
 
 
+def test_it_still_says_paris(model) -> None:
+    """Under half of the faults, which is why that proves nothing."""
+    once = replace(GREEDY, max_new_tokens=1)
+    for fault_id in (
+        "cache_off_by_one", "wrong_rope_base", "qk_rows_in_file_order", "wrong_norm_eps", "first_token_doubled",
+        "half_precision_positions",
+    ):  # fmt: skip
+        fault = find_fault(fault_id)
+        ids = prompt_of(fault, encode_prompt(model, "The capital of France is", chat=False))
+        found = logits(make_engine(model, fault.situation, fault), ids, once)[0]
+        assert model.token_bytes[found.argmax()] == b" Paris", fault_id
+
+
 def test_a_penalty_that_divides_cannot_be_read_on_the_reference_prompts(model, reference) -> None:
     """SmolLM2's likely tokens have logits above zero: the processed logits differ, the text does not."""
     fault = find_fault("penalty_divides")
