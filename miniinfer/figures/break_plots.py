@@ -80,7 +80,11 @@ def growth_figure(growth: Sequence[float], colours: Palette, height: int) -> go.
     )
     figure.add_hline(y=1, line={"color": colours.quiet, "width": 1, "dash": "dot"})
     figure.update_xaxes(title="layer", range=[-0.5, len(growth) - 0.5])
-    figure.update_yaxes(type="log", title="|difference| / |healthy|", exponentformat="power", nticks=6)
+    shown = [g for g in growth if g > 0 and math.isfinite(g)]
+    decades = math.log10(max(1.0, *shown) / min(1.0, *shown)) if shown else 0.0  # the line at 1 is always there
+    figure.update_yaxes(
+        type="log", title="|difference| / |healthy|", exponentformat="power", dtick="D2" if decades < 3 else 1
+    )
     return _plain(figure, colours, height)
 
 

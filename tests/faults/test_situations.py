@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from miniinfer.config import PROCESSOR_NAMES
+from miniinfer.config import PROCESSOR_NAMES, SamplingParams
 from miniinfer.engine.engine import Engine
+from miniinfer.engine.lookup import pattern_rows
 from miniinfer.engine.program import build_program
+from miniinfer.engine.stage import Stage
+from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError
 from miniinfer.faults.catalogue import FAULTS, find_fault
 from miniinfer.faults.experiment import make_engine, wrapped
+from miniinfer.faults.fault import Fault, Situation
+from miniinfer.faults.positions import later_positions
 from miniinfer.ui.tokens import encode_prompt
 from tests.engine.tiny import TINY
-from tests.faults.helpers import bits_equal, largest, logits
+from tests.faults.helpers import PLAIN, bits_equal, largest, logits
 
 ROOT = Path(__file__).parents[2]
 PROMPT = [504, 3575, 282, 4649, 314]  # The capital of France is
@@ -86,3 +91,32 @@ def test_all_twelve_are_there_and_have_names_of_their_own() -> None:
 def test_the_list_of_faults_needs_no_torch() -> None:
     code = "import sys, miniinfer.faults.catalogue; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# What two of the faults say about themselves, on the real model.
+
+
+def test_moving_all_positions_shows_keys_without_rope(model) -> None:
+    moved = Situation("", setup={"prepare_inputs": later_positions(100)})
+    once = SamplingParams(temperature=0, max_new_tokens=1)
+    for fault, least, most in ((None, 0, 1e-3), (find_fault("keys_without_rope"), 5, 100)):
+        near, far = (logits(make_engine(model, where, fault), PROMPT, once)[0] for where in (PLAIN, moved))
+        assert least <= largest(near, far) < most
+
+
+def test_without_scaling_the_entropy_of_the_patterns_falls_in_every_layer(model) -> None:
+    def entropies(fault: Fault | None) -> list[float]:
+        engine, found = make_engine(model, PLAIN, fault), []
+
+        def look(stage: Stage, state: StepState) -> None:
+            if stage.name == "attn_pattern":
+                rows = pattern_rows(state, 0)[:, 1:]  # [H, Tq, C]; the first token sees one key
+                found.append(torch.special.entr(rows).sum(-1).mean().item())
+
+        engine.add_request(PROMPT, SamplingParams(max_new_tokens=0))
+        engine.step(look)
+        return found
+
+    healthy, broken = entropies(None), entropies(find_fault("no_scaling"))
+    assert len(healthy) == model.config.num_layers
+    assert all(b < a / 2 for a, b in zip(healthy, broken, strict=True))
