@@ -238,6 +238,12 @@ class Session:
         with self.lock:
             return self._in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
+    def compute(self, job: Callable[[], T]) -> T:
+        """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
+        if self.closed:
+            raise BadInputError(CLOSED)
+        return self._in_engine(job)
+
     def _in_engine(self, job: Callable[[], T]) -> T:
         return self.host.worker.call(job, key=self.session_id)
 
