@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "cost", "tokenizer", "compare", "model")
+PAGES = ("workspace", "sampling", "kv_cache", "cost", "tokenizer", "break_it", "compare", "model")
 OWN = {"tokenizer": ("tokenizer_stages",)}  # components of a page beside the frame's
 
 
@@ -37,7 +37,7 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     assert app.components == components
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "Cost", "Tokenizer", "Compare", "Model"]
+    assert names == ["Workspace", "Sampling", "KV cache", "Cost", "Tokenizer", "Break it", "Compare", "Model"]
     app.run()
     assert app.components == components
 
