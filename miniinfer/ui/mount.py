@@ -16,6 +16,7 @@ _transport = st.components.v2.component(
 _batching = st.components.v2.component(
     "miniinfer.batching", js="batching/main.js", css="batching/batching.css"
 )
+_tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
 def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
@@ -31,6 +32,11 @@ def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def mount_batching(message: bytes, on_ask: Callable[[], None]) -> None:
     """message: as docs/batching-message.md describes it. on_ask: `ask_of("batching")` is what was asked."""
     _batching(key="batching", data=message, on_ask_change=on_ask)
+
+
+def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
+    """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
+    _tokenizer(key=key, data=data)
 
 
 def ask_of(component: str) -> Any:
