@@ -61,7 +61,7 @@ def test_a_visit_finds_the_first_preset_unstepped_and_each_ask_makes_what_it_wan
     assert [row["token"][0] for row in shown["rows"]] == [row.token.token_id for row in last.rows]
     grid = blobs["blocks:2"]
     assert [c != NOBODY for c in grid[:, 0]] == [bool(owners) for owners in last.blocks.owners]
-    assert list(grid[:, 2] + 256 * grid[:, 3]) == list(last.blocks.filled)
+    assert list(grid[:, 2] + 256 * grid[:, 3].astype(int)) == list(last.blocks.filled)
 
 
 def test_a_request_is_aborted_at_any_moment_and_its_blocks_are_free(app: App):
