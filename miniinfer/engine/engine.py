@@ -190,12 +190,14 @@ class Engine:
         force: int | None = None,
         params: SamplingParams | None = None,
         seq_id: str | None = None,
+        computed: int | None = None,
     ) -> Sequence:
         """A new sequence that begins with the first `length` tokens of this one and goes its own way from there.
 
         It shares the blocks of what is computed already; one that it writes into is copied first. `force` puts a token
         of your choice in the next place (the coin of that place is passed over). Going back is a fork too: the token
-        at `length` is then sampled again. At least the newest token is left to compute, for its logits.
+        at `length` is then sampled again. At least the newest token is left to compute, for its logits; `computed`
+        leaves all positions from there on, so that the step that computed them runs anew.
         """
         most = min(seq.num_tokens, self.context_length)
         if not 1 <= length <= most:
@@ -208,7 +210,8 @@ class Engine:
         if force is not None:
             forced[length - num_prompt_tokens] = checked_id(force, self.model_config.vocab_size)
             token_ids.append(checked_id(force, self.model_config.vocab_size))
-        computed = min(seq.num_computed_tokens, length, len(token_ids) - 1)
+        shared = seq.num_computed_tokens if computed is None else min(computed, seq.num_computed_tokens)
+        computed = min(shared, length, len(token_ids) - 1)
         branch = Sequence(
             seq_id=self._new_id(seq_id),
             token_ids=token_ids,

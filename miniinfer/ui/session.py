@@ -26,6 +26,7 @@ from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
@@ -57,6 +58,7 @@ class Session:
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
         self.closed = False
+        self.inside = InsideHold(self)
         self.timeline.add(recorded_example(), cursor=1)  # something to look at: its first step
 
     # The model
@@ -110,6 +112,7 @@ class Session:
             if model is None:
                 raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
             ids = encode_prompt(model, prompt, chat=chat)
+            self.inside.leave()
             run = self._in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
             self.timeline.add(run)
             self._let_old_runs_go()
@@ -136,6 +139,7 @@ class Session:
         """A branch of the current run becomes current, at the step that was edited."""
         with self.lock:
             run = self._live_run()
+            self.inside.leave()
             run_id = self.timeline.new_id()
             branch = self._in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
             self.timeline.add(branch, cursor=edit.step)
@@ -145,6 +149,7 @@ class Session:
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
             run = self._live_run()
+            self.inside.leave()
             run_id = self.timeline.new_id()
             branch = self._in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
             self.timeline.add(branch, cursor=len(branch.steps))
@@ -185,6 +190,8 @@ class Session:
         with self.lock:
             run = self.timeline.current
             end = time.monotonic() + seconds
+            if run is not None and len(run.steps) < want:
+                self.inside.leave()  # the run may need the blocks that a look into a step holds
             while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
                 if not self._in_engine(run.step):
                     break
@@ -243,6 +250,8 @@ class Session:
 
     def _release(self, runs: list[Run]) -> None:
         live = [run for run in runs if isinstance(run, LiveRun)]
+        if live:
+            self.inside.leave()
 
         def release() -> None:
             for run in live:
@@ -258,6 +267,7 @@ class Session:
         """
         with self.lock:
             self.closed, self.error = True, CLOSED
+            self.inside.leave()
             self._release([self.timeline.remove(run.info.run_id) for run in self.timeline])
             self._engine = None
             self.timeline.add(recorded_example(), cursor=1)
