@@ -78,7 +78,8 @@ def histogram_figure(view: TensorView, colours: Palette, height: int) -> go.Figu
         customdata=np.stack((edges[:-1], edges[1:]), 1) if len(edges) else None,
         hovertemplate="%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:,} values<extra></extra>",
     ))  # fmt: skip
-    figure.update_yaxes(type="log", title="values", nticks=4, dtick=1, rangemode="tozero")
+    top = float(np.log10(max(float(counts.max()), 1.0))) if len(counts) else 1.0
+    figure.update_yaxes(type="log", title="values (log)", dtick=1, range=[-0.3, 1.08 * top + 0.1])
     figure.update_xaxes(title=view.name, nticks=8)
     return _plain(figure, colours, height, bargap=0, showlegend=False)
 
@@ -105,6 +106,9 @@ def lines_figure(
     if mark is not None:
         figure.add_vline(x=mark, line={"color": colours.step, "width": 1.5, "dash": "dot"})
     figure.update_yaxes(title=y, type="log" if log else "linear", exponentformat="power" if log else "none")
+    spread = [v for values in lines.values() for v in values if v > 0] if log else []
+    if spread and max(spread) > 30 * min(spread):
+        figure.update_yaxes(dtick=1)  # powers of ten only: the digits between them would fill the axis
     figure.update_layout(hovermode="x unified")
     return _plain(figure, colours, height, showlegend=len(lines) > 1)
 

@@ -28,7 +28,7 @@ def fields_table(look: StageLook) -> pd.DataFrame:
     frame = pd.DataFrame([
         {
             "": "in" if f.role == "reads" else "out", "field": f.name,
-            "shape or content": shape_words(f.facts) if f.facts else f.text,
+            "shape or content": shape_words(f.facts).replace(" × ", "×") if f.facts else f.text,
             "not finite": f.facts.num_nan + f.facts.num_inf if f.facts else None,
             "norm": f.facts.norm if f.facts else None,
             "min": f.facts.smallest if f.facts else None, "max": f.facts.largest if f.facts else None,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 64 * 2**20  # for the residual streams that going back starts from
 NOT_KEPT = (  # of a layer that is over: nothing after it reads them
-    "attn_norm_out", "q", "k", "v", "attn_scores", "attn_pattern", "z", "attn_out", "resid_pre", "resid_mid",
-    "mlp_norm_out", "mlp_hidden", "mlp_out",
+    "attn_norm_out", "q", "k", "v", "attn_scores", "attn_pattern", "z", "attn_out", "resid_mid", "mlp_norm_out",
+    "mlp_hidden", "mlp_out",
 )  # fmt: skip
 
 
@@ -160,7 +160,8 @@ class StepInside:
     def _advance(self, until: int) -> None:
         stage = self.program[self.pc]
         if stage.name == "attn_norm" and (stage.layer or 0) % self._save_every == 0:
-            self._saved[self.pc] = {k: v for k, v in vars(self._state).items() if k not in NOT_KEPT}
+            over = {*NOT_KEPT, "resid_pre"} if stage.layer else NOT_KEPT  # layer 0 begins with what `embed` wrote
+            self._saved[self.pc] = {k: v for k, v in vars(self._state).items() if k not in over}
         try:
             self.engine.advance(self._state, until=until, observer=self._note)
         except BaseException:  # the engine has abandoned the step: begin it anew, at its first stage

@@ -25,7 +25,8 @@ def draw_checks(look: InsideLook) -> None:
     st.dataframe(
         identities_table(found), key="inside_checks", hide_index=True, width="stretch", height="content", row_height=30,
         column_config={
-            "": st.column_config.TextColumn(width=28), "what must hold": st.column_config.TextColumn(width=330), "measured": st.column_config.TextColumn(width=80),
+            "": st.column_config.TextColumn(width=28), "what must hold": st.column_config.TextColumn(width=330),
+            "measured": st.column_config.TextColumn(width=80),
             "largest difference": DIFFERENCE, "allowed": DIFFERENCE,
             "in layer": st.column_config.NumberColumn(format="%d"),
         },

@@ -152,7 +152,7 @@ def _sentence(look: InsideLook, stage: StageLook) -> str:
 
 
 def _choose(stage: StageLook) -> FieldLook | None:
-    """Pills of all tensors; the name chosen before stays chosen where this stage has it."""
+    """Pills of all tensors; the name chosen before stays chosen where this stage writes it."""
     tensors = [f for f in stage.fields if f.facts is not None]
     if not tensors:
         return None
@@ -160,7 +160,7 @@ def _choose(stage: StageLook) -> FieldLook | None:
     labels = {f"{'in' if f.role == 'reads' else 'out'}: {f.name}": f for f in tensors}
     if state.get(key) not in labels:
         wanted = str(state.get("inside_field_name"))
-        rated = sorted(labels, key=lambda label: (labels[label].name != wanted, _rank(labels[label])))
+        rated = sorted(labels, key=lambda label: _rank(labels[label], wanted))
         state[key] = rated[0]
     chosen = st.pills("Tensor whose values are shown", list(labels), key=key, required=True)
     field = labels[chosen or next(iter(labels))]
@@ -168,7 +168,7 @@ def _choose(stage: StageLook) -> FieldLook | None:
     return field
 
 
-def _rank(field: FieldLook) -> tuple[bool, int]:
-    """What was written comes first, and of that the largest."""
+def _rank(field: FieldLook, wanted: str) -> tuple[bool, bool, int]:
+    """What was written comes first, of that the name wanted, then the largest."""
     assert field.facts is not None
-    return field.role != "writes", -field.facts.count
+    return field.role != "writes", field.name != wanted, -field.facts.count
