@@ -32,7 +32,7 @@ def draw_stage(look: InsideLook) -> None:
     here = (look.run.info.run_id, id(look.run), look.rows)
     state = st.session_state
     if state.get("inside_of") != here:
-        state["inside_of"], state["inside_hit"], state["inside_asked"] = here, None, 0
+        state["inside_of"], state["inside_hit"] = here, None
         if "inside_pc" not in state:
             state["inside_pc"] = 1 + next(i for i, s in enumerate(look.run.engine.program) if s.name == FIRST)
     ask, state["inside_ask"] = state.get("inside_ask"), None
@@ -89,7 +89,7 @@ def _map(look: InsideLook) -> None:
     hit: Hit | None = state.get("inside_hit")
     data = program_map(
         look.run.engine.program, min(int(state["inside_pc"]), len(look.run.engine.program)), step=look.rows.step,
-        run_id=look.run.info.run_id, asked=state["inside_asked"], marked=hit.pc if hit else None,
+        run_id=look.run.info.run_id, asked=state.get("inside_asked", 0), marked=hit.pc if hit else None,
     )
 
     def on_ask() -> None:
