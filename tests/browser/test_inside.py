@@ -7,7 +7,6 @@ import re
 from playwright.sync_api import Page, expect
 
 
-
 def where(page: Page, words: str) -> None:
     """What the map says and what the panel shows must be the same place."""
     expect(page.get_by_test_id("program-where")).to_have_text(re.compile(words), timeout=30_000)
@@ -42,7 +41,7 @@ def test_keys_and_clicks_move_through_the_program(visit):
     ) == 0
 
 
-def test_every_formula_is_drawn(visit):
+def test_every_formula_is_drawn_and_pictures_are_saved(visit):
     page = visit().open("/inside")
     where(page, "^3 of 344: embed ran")
     for pc in (1, 2, 4, 6, 8, 13, 336, 343):  # those with fractions, words, sums and braces
@@ -50,11 +49,8 @@ def test_every_formula_is_drawn(visit):
         where(page, f"^{pc} of 344")
         expect(page.locator(".st-key-inside .katex-html")).to_have_count(1)
         assert page.locator(".katex-error").count() == 0, pc
-
-
-def test_a_picture_can_be_saved_as_png_and_svg(visit):
-    page = visit().open("/inside")
-    where(page, "^3 of 344: embed ran")
+    page.get_by_test_id("stage-2").click()
+    where(page, "^3 of 344")
     for kind in ("SVG", "PNG"):
         page.get_by_test_id("stMain").get_by_role("radio", name=kind, exact=True).or_(
             page.get_by_test_id("stMain").get_by_role("button", name=kind, exact=True)

@@ -60,7 +60,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
     [
         (4, 1, {}), (4, 3, {}), (4, 5, {}), (0, 1, {}), (5, 1, CHUNKED), (5, 2, CHUNKED), (5, 3, CHUNKED),
         (1, 2, CHUNKED),
-    ],  # fmt: skip
+    ],
 )
 def test_every_stage_shows_the_tensors_of_the_run_itself(made: int, step: int, kwargs: dict[str, int]) -> None:
     run = stepped(made, **kwargs)

@@ -1,4 +1,4 @@
-"""The page "Inside a step", run in process: its numbers are the engine's, the run is unharmed, nothing is left behind."""
+"""The page "Inside a step", run in process: its numbers are the engine's, the run is unharmed, nothing is left."""
 
 from __future__ import annotations
 

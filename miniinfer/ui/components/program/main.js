@@ -28,7 +28,7 @@ export default function program({ data, parentElement, setTriggerValue }) {
   return () => {
     mounts.delete(parentElement);
     mount.root.remove();
-    leave(() => (unlisten?.(), (unlisten = null)));
+    leave(mount.paint, () => (unlisten?.(), (unlisten = null)));
   };
 }
 

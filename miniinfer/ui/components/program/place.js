@@ -21,8 +21,9 @@ export function arrive(ask, repaint) {
   if (!delivered) post();
 }
 
-/** It was taken away; whenGone: what to do if it does not come back. */
-export function leave(whenGone) {
+/** The one that paints so was taken away; whenGone: what to do if none comes back. */
+export function leave(repaint, whenGone) {
+  if (paint !== repaint) return; // another one has taken its place already
   send = null;
   paint = () => {};
   clearTimeout(gone);
