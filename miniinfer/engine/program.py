@@ -31,7 +31,7 @@ def _stage(fn: StageFunction, reads: str, writes: str, formula: str) -> Stage:
 # In the formulas: x residual stream, t a row, p its position, j an earlier position, h a head, g(h) its key/value head,
 # W a matrix and w a vector of weights, l logits, u the coin.
 BEFORE_LAYERS = (
-    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted {SEQUENCES}",
+    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted preempted waits_for width {SEQUENCES}",
            r"T = \sum_s n_s \leq \text{token budget}"),
     _stage(inputs.prepare_inputs, f"scheduled {SEQUENCES}",
            "input_ids positions rope_cos rope_sin groups sample_rows sample_seqs",

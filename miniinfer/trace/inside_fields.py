@@ -52,7 +52,8 @@ def _cached(inside: StepInside, stage: Stage, part: str) -> torch.Tensor:
     assert stage.layer is not None
     which = KEYS if part == KEYS_NAME else VALUES
     blocks = inside.state.block_tables[0]
-    return inside.engine.kv_cache.gather(stage.layer, which, blocks, 1, inside.rows.stop)
+    # A copy: the next gather writes over this one.
+    return inside.engine.kv_cache.gather(stage.layer, which, blocks, 1, inside.rows.stop).clone()
 
 
 def as_tensor(value: Any) -> torch.Tensor | None:

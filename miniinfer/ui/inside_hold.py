@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from miniinfer.trace.inside import StepInside
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.run import Run
 
 if TYPE_CHECKING:
     from miniinfer.ui.session import Session
@@ -35,6 +36,11 @@ class InsideHold:
                 self.leave()
                 self._inside = held = self._session.look([run], lambda: StepInside(run, step))
             return self._session.look([run], lambda: question(held))
+
+    def make_room(self, run: Run | None, want: int) -> None:
+        """The run may be stepped up to step `want`: it may need the blocks that a look into a step holds."""
+        if run is not None and len(run.steps) < want:
+            self.leave()
 
     def leave(self) -> None:
         """Give the fork back."""
