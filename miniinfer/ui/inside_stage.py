@@ -19,6 +19,7 @@ from miniinfer.ui.inside_values import draw_values
 from miniinfer.ui.mount import ask_of, mount_program
 
 FIRST = "embed"  # the page opens after this stage: the first one that makes numbers
+MOST_FIELDS = 7  # rows of the table; a stage with more scrolls in it
 NUMBER = st.column_config.NumberColumn(format="%.3g", width=50)
 COLUMNS = {
     "": st.column_config.TextColumn(width=32), "field": st.column_config.TextColumn(width=98),
@@ -131,9 +132,10 @@ def _stage(look: InsideLook, stage: StageLook) -> FieldLook | None:
         st.markdown(f"**{where}{stage.name}**")
         st.text(_sentence(look, stage))
     st.latex(stage.formula)
+    tall = len(stage.fields) > MOST_FIELDS
     st.dataframe(
-        fields_table(stage), hide_index=True, column_config=COLUMNS, row_height=26, width="stretch", height="content",
-        key="inside_fields", placeholder="",
+        fields_table(stage), hide_index=True, column_config=COLUMNS, row_height=26, width="stretch", key="inside_fields",
+        height=26 * (MOST_FIELDS + 1) + 8 if tall else "content", placeholder="",
     )
     field = _choose(stage)
     draw_source(stage)
