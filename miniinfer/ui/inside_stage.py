@@ -134,8 +134,8 @@ def _stage(look: InsideLook, stage: StageLook) -> FieldLook | None:
     st.latex(stage.formula)
     tall = len(stage.fields) > MOST_FIELDS
     st.dataframe(
-        fields_table(stage), hide_index=True, column_config=COLUMNS, row_height=26, width="stretch", key="inside_fields",
-        height=26 * (MOST_FIELDS + 1) + 8 if tall else "content", placeholder="",
+        fields_table(stage), hide_index=True, column_config=COLUMNS, row_height=26, width="stretch", placeholder="",
+        height=26 * (MOST_FIELDS + 1) + 8 if tall else "content", key="inside_fields",
     )
     field = _choose(stage)
     draw_source(stage)
