@@ -14,6 +14,7 @@ _transport = st.components.v2.component(
     "miniinfer.transport", js="transport/main.js", css="transport/transport.css"
 )
 _program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
+_tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
 def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
@@ -29,6 +30,11 @@ def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
     """data: plain JSON of figures/inside_map.py. on_ask: `ask_of("program")` is what was asked."""
     _program(key="program", data=data, on_ask_change=on_ask)
+
+
+def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
+    """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
+    _tokenizer(key=key, data=data)
 
 
 def ask_of(component: str) -> Any:
