@@ -70,8 +70,8 @@ class HeadRow:
 class HeadMaps:
     """Rows row_start .. and keys key_start .. of one head: maps by name (MAP_NAMES), each [n, m] float32.
 
-    With `cell` above 1 every cell covers cell x cell positions and holds the largest number in it. masked is -inf where a
-    row must not look, and so is a cell that has nothing else.
+    With `cell` above 1 every cell covers cell x cell positions and holds the largest number in it. masked is -inf
+    where a row must not look, and so is a cell that has nothing else.
     """
 
     row_start: int
