@@ -103,8 +103,10 @@ def head_maps(run: LiveRun, layer: int, head: int, row_start: int, row_stop: int
     return HeadMaps(row_start, key_start, 1, maps)
 
 
-def pooled_head_maps(run: LiveRun, layer: int, head: int, length: int, cells: int) -> HeadMaps:
-    """All of the first `length` positions, max-pooled to at most cells x cells."""
+def pooled_head_maps(
+    run: LiveRun, layer: int, head: int, length: int, cells: int, *, skip_first: bool = False
+) -> HeadMaps:
+    """The first `length` positions, max-pooled to at most cells x cells. skip_first: key 0 counts for no cell."""
     cell = -(-length // cells)
     size = -(-length // cell)
     maps = {name: np.full((size, size), -np.inf, np.float32) for name in MAP_NAMES}
@@ -113,7 +115,9 @@ def pooled_head_maps(run: LiveRun, layer: int, head: int, length: int, cells: in
         stop = min(start + block, length)
         parts = _parts(run, layer, start, stop)
         for name in MAP_NAMES:
-            rows = _numpy(getattr(parts, name)[head])
+            rows = getattr(parts, name)[head].float().cpu().numpy().copy()
+            if skip_first:
+                rows[:, 0] = 0 if name == "pattern" else -np.inf
             by_key = np.maximum.reduceat(rows, np.arange(0, stop, cell), axis=1)
             by_row = np.maximum.reduceat(by_key, np.arange(0, stop - start, cell), axis=0)
             low = start // cell

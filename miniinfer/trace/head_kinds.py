@@ -19,7 +19,7 @@ LOCAL = 8  # positions that count as near, the row's own included
 # before the plain ones; most heads park what they do not need on the first token.
 KINDS = ("induction", "same token", "previous token", "itself", "local", "first token")
 THRESHOLDS = {
-    "induction": 0.3, "same token": 0.3, "previous token": 0.4, "itself": 0.4, "local": 0.6, "first token": 0.6,
+    "induction": 0.3, "same token": 0.3, "previous token": 0.4, "itself": 0.4, "local": 0.5, "first token": 0.5,
 }  # fmt: skip
 MIXED = "mixed"
 MEANINGS = {

@@ -5,6 +5,7 @@ A row never changes once it is in the cache, so each is scored once and kept; a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,13 +82,16 @@ def _stretches(positions: list[int]) -> list[tuple[int, int]]:
     return found
 
 
-def probe_ids(vocab_size: int, control_ids: frozenset[int] = frozenset()) -> list[int]:
+def probe_ids(vocab_size: int, is_control: Callable[[int], bool]) -> list[int]:
     """PROBE_TOKENS ids spread over the vocabulary, twice: a text that no habit of a language explains."""
-    usable = [i for i in range(vocab_size) if i not in control_ids]
-    if len(usable) < PROBE_TOKENS:
-        raise BadInputError(f"The repeated text needs {PROBE_TOKENS} tokens; this model has {len(usable)}.")
-    step = len(usable) // PROBE_TOKENS
-    once = [usable[(k * step * 7 + step // 2) % (PROBE_TOKENS * step)] for k in range(PROBE_TOKENS)]
+    stride = vocab_size // PROBE_TOKENS
+    once: list[int] = []
+    for k in range(PROBE_TOKENS):
+        first = (k * 7 % PROBE_TOKENS) * stride  # 7 steps on each time, so that neighbours in the text are none in ids
+        found = next((i for i in range(first + stride // 2, first + stride) if not is_control(i)), None)
+        if found is None:
+            raise BadInputError("This model's vocabulary is too small for the text that repeats.")
+        once.append(found)
     return once * 2
 
 

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from miniinfer.trace.records import FloatArray
 
+NOTHING = 1e-5  # of probability: what rounding may move between steps of other shapes
+
 
 @dataclass(frozen=True)
 class Shift:
@@ -38,9 +40,11 @@ class Shift:
 
     def leaders(self, count: int) -> list[int]:
         """The likeliest tokens before and the largest movers, half of each, ordered by falling probability before."""
-        best = _largest(self.before, count - count // 2)
-        movers = [i for i in _largest(np.abs(self.change), count) if i not in best]
-        chosen = [*best, *movers[: count - len(best)]]
+        ranked = _largest(self.before, count)
+        best = ranked[: count - count // 2]
+        movers = [i for i in self.movers(count) if i not in best and abs(self.change[i]) >= NOTHING]
+        others = [i for i in ranked if i not in best and i not in movers]
+        chosen = [*best, *movers, *others][:count]
         return sorted(chosen, key=lambda i: (-float(self.before[i]), i))
 
     def movers(self, count: int) -> list[int]:
