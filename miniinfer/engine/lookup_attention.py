@@ -24,8 +24,11 @@ from miniinfer.engine.state import StepState
 
 @dataclass(frozen=True)
 class AttentionParts:
-    """n rows of all heads in one layer. products: q . k; scaled: divided by the root of D; masked: -inf where a row
-    must not look; pattern: weights after softmax; each [H, n, C]. z: the values mixed by them, [n, H, D]."""
+    """n rows of all heads in one layer.
+
+    products: q . k; scaled: divided by the root of D; both [H, n, keys]. masked: -inf where a row must not look;
+    pattern: weights after softmax; both [H, n, C]. z: the values mixed by them, [n, H, D].
+    """
 
     products: Tensor
     scaled: Tensor
@@ -35,16 +38,20 @@ class AttentionParts:
 
 
 @torch.inference_mode()
-def attention_parts(engine: Engine, seq: Sequence, layer: int, q: Tensor, start: int) -> AttentionParts:
-    """From kept queries q [n, H, D] (after RoPE) of positions start.. and the cached keys and values; C = start + n."""
+def attention_parts(
+    engine: Engine, seq: Sequence, layer: int, q: Tensor, start: int, keys: int | None = None
+) -> AttentionParts:
+    """From kept queries q [n, H, D] (after RoPE) of positions start.. and the cached keys and values; C = start + n.
+
+    keys: over how many positions the two pictures before the mask go, by default C.
+    """
     entry = Scheduled(seq, len(q), start)
-    check_cached(seq, start, entry.stop)
-    table = seq.block_table[: -(-entry.stop // engine.config.block_size)]
+    keys = entry.stop if keys is None else keys
+    check_cached(seq, start, max(entry.stop, keys))
     group = make_group([entry], 0, 1, engine.device)
     state = StepState(
         q=q.to(engine.device, engine.weights.dtype),
-        groups=(group,),
-        block_tables=(torch.tensor(table, device=engine.device),),
+        block_tables=(torch.tensor(seq.block_table, device=engine.device),),
     )
     stages = {stage.name: stage for stage in engine.program if stage.layer == layer}
 
@@ -52,7 +59,7 @@ def attention_parts(engine: Engine, seq: Sequence, layer: int, q: Tensor, start:
         state.stage = stages[name]
         state.stage.fn(engine, state)
 
-    state.groups = (dataclasses.replace(group, hidden=None),)
+    state.groups = (dataclasses.replace(group, context_lens=(keys,), hidden=None),)
     run("attn_scores")
     [scaled] = state.attn_scores
     [products] = query_key_products(engine, state)

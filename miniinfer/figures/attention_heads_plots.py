@@ -40,7 +40,7 @@ def heads_map(
     )  # fmt: skip
     figure.add_scatter(
         x=[chosen[0]], y=[chosen[1]], mode="markers", showlegend=False, hoverinfo="skip",
-        marker={"symbol": "square-open", "size": size + 4, "color": colours.branch, "line": {"width": 3}},
+        marker={"symbol": "square-open", "size": size + 4, "color": colours.text, "line": {"width": 3}},
     )
     figure.update_xaxes(title="layer", range=[-0.7, num_layers - 0.3], showgrid=False, nticks=16)
     figure.update_yaxes(

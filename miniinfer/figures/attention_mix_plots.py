@@ -56,13 +56,14 @@ def heads_added_figure(row: HeadRow, colours: Palette, height: int) -> go.Figure
     heads = list(range(len(row.outputs)))
     norms = np.linalg.norm(row.all_z, axis=1)
     figure = go.Figure()
-    mine = [3 if h == row.head else 0 for h in heads]
+    strength = [1.0 if h == row.head else 0.45 for h in heads]
     for name, values, colour in (
         ("length of z", norms, colours.quiet), ("length of what it adds", row.outputs, colours.series[1]),
     ):  # fmt: skip
         figure.add_bar(
-            x=heads, y=values, name=name, marker={"color": colour, "line": {"color": colours.step, "width": mine}},
+            x=heads, y=values, name=name, marker={"color": colour, "opacity": strength},
             hovertemplate="head %{x}: %{y:.3f}<extra></extra>",
         )
     figure.update_xaxes(title="head", tickmode="linear", dtick=1 if len(heads) <= 16 else 4, showgrid=False)
+    figure.update_yaxes(rangemode="tozero")
     return plain(figure, colours, height)

@@ -15,7 +15,7 @@ from miniinfer.trace.attention import MAP_NAMES, HeadMaps
 from miniinfer.trace.records import FloatArray
 
 MANY = 24  # cells from which on not every one is labelled
-TICKS = (0.0, 0.01, 0.1, 0.3, 0.6, 1.0)  # of the weights' scale, which goes with the square root
+TICKS = (0.0, 0.04, 0.16, 0.36, 0.64, 1.0)  # of the weights' scale: even steps of the square root
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def _heat(
     hover = "query %{y}<br>key %{x}<br>%{customdata}<extra></extra>"
     if name == "pattern":
         roots = np.sqrt(finite)
-        bar |= {"tickvals": [t**0.5 for t in TICKS], "ticktext": [f"{t:.0%}" for t in TICKS]}
+        bar |= {"tickvals": [t**0.5 for t in TICKS], "ticktext": [f"{100 * t:.0f} %" for t in TICKS]}
         return go.Heatmap(
             z=roots, x=keys, y=rows, zmin=0, zmax=1, colorscale=scale(colours.attention), colorbar=bar,
             customdata=finite, hovertemplate=hover.replace("%{customdata}", "weight %{customdata:.4f}"),

@@ -42,32 +42,38 @@ def pairs_figure(rotation: Rotation, pairs: Sequence[int], colours: Palette, hei
                 hovertemplate=f"{name}, pair {i}: (%{{x:.3f}}, %{{y:.3f}})<extra></extra>", row=1, col=column,
             )
         figure.update_xaxes(range=[-reach, reach], row=1, col=column)
-        figure.update_yaxes(range=[-reach, reach], row=1, col=column)
+        figure.update_yaxes(
+            range=[-reach, reach], scaleanchor=f"x{column if column > 1 else ''}", row=1, col=column
+        )
         angle = rotation.position * float(rotation.frequencies[i])
         figure.add_annotation(
             x=0, y=reach, xanchor="center", yanchor="bottom", row=1, col=column, showarrow=False,
             font={"size": 11, "color": colours.quiet},
-            text=f"pair {i}: {_turn(float(rotation.frequencies[i]))}<br>q turned {_turns(angle)}",
+            text=f"pair {i}<br>{_degrees(float(rotation.frequencies[i]))} a position<br>q by {_turns(angle)}",
         )
         figure.add_annotation(
             x=0, y=-reach, xanchor="center", yanchor="top", row=1, col=column, showarrow=False,
-            font={"size": 11, "color": colours.text}, text=f"gives {float(rotation.products[i]):+.3f}",
+            font={"size": 11, "color": colours.text}, text="gives " + signed(float(rotation.products[i])),
         )
     figure.update_xaxes(showticklabels=False, showgrid=True, nticks=3)
     figure.update_yaxes(showticklabels=False, showgrid=True, nticks=3)
     figure = plain(figure, colours, height)
-    return figure.update_layout(margin={"t": 64, "b": 20}, legend={"y": 1.3})
+    return figure.update_layout(margin={"t": 84, "b": 20}, legend={"y": 1.34})
 
 
-def _turn(frequency: float) -> str:
-    """How far one position turns this pair."""
-    degrees = np.degrees(frequency)
-    return f"{degrees:.3g}° a position"
+def _degrees(angle: float) -> str:
+    value = float(np.degrees(angle))
+    return f"{value:.2g}°" if value < 10 else f"{value:.0f}°"
 
 
 def _turns(angle: float) -> str:
     turns = angle / (2 * np.pi)
-    return f"{np.degrees(angle):.3g}°" if turns < 1 else f"{turns:.3g} turns"
+    return _degrees(angle) if turns < 1 else f"{turns:,.1f} turns"
+
+
+def signed(value: float) -> str:
+    """+1.234 or −1.234, with a real minus."""
+    return f"{value:+.3f}".replace("-", "\u2212")
 
 
 def distance_figure(rotation: Rotation, colours: Palette, height: int) -> go.Figure:

@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.plain import plain
 from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
+from miniinfer.trace.records import FloatArray
 from miniinfer.trace.shift import Shift
 
 ROW = 26
@@ -47,3 +48,17 @@ def shift_figure(shift: Shift, token_ids: Sequence[int], text: TokenText, colour
     )
     figure.update_xaxes(tickformat=".0%", range=[0, max(*before, *after) * 1.5], nticks=6)
     return plain(figure, colours, ROW * len(y) + 60, barmode="overlay")
+
+
+def moved_figure(moved: FloatArray, chosen: int, colours: Palette, height: int) -> go.Figure:
+    """moved [H]: the probability that changes hands without each head; the chosen one in full strength."""
+    heads = list(range(len(moved)))
+    figure = go.Figure()
+    figure.add_bar(
+        x=heads, y=moved, marker={"color": colours.probability, "opacity": [1 if h == chosen else 0.5 for h in heads]},
+        text=[points(float(m))[1:] for m in moved] if len(heads) <= 16 else None, textposition="outside",
+        cliponaxis=False, hovertemplate="head %{x}: %{y:.3%}<extra></extra>",
+    )
+    figure.update_xaxes(title="head", tickmode="linear", dtick=1 if len(heads) <= 16 else 4, showgrid=False)
+    figure.update_yaxes(tickformat=".1%", range=[0, 1.25 * max(float(moved.max()), 1e-6)], nticks=4)
+    return plain(figure, colours, height, showlegend=False)

@@ -129,10 +129,10 @@ def shift_table(shift: Shift, token_ids: Sequence[int], text: TokenText) -> pd.D
     ])
 
 
-def each_off_table(moved: FloatArray, best: Sequence[Sequence[str]]) -> pd.DataFrame:
-    """moved [L, H]: probability that changed hands with this head off; best: the likeliest token then."""
+def each_off_table(moved: FloatArray, best: Sequence[Sequence[str]], first_layer: int = 0) -> pd.DataFrame:
+    """moved [layers, H]: probability that changed hands with this head off; best: the likeliest token then."""
     layers, heads = np.indices(moved.shape).reshape(2, -1)
     return pd.DataFrame({
-        "layer": layers, "head": heads, "moved (pp)": 100 * moved.reshape(-1),
+        "layer": layers + first_layer, "head": heads, "moved (pp)": 100 * moved.reshape(-1),
         "likeliest then": [best[layer][head] for layer, head in zip(layers.tolist(), heads.tolist(), strict=True)],
     })

@@ -113,12 +113,12 @@ def pooled_head_maps(
     block = max(cell, BLOCK // cell * cell)
     for start in range(0, length, block):
         stop = min(start + block, length)
-        parts = _parts(run, layer, start, stop)
+        parts = _parts(run, layer, start, stop, keys=length)
         for name in MAP_NAMES:
             rows = getattr(parts, name)[head].float().cpu().numpy().copy()
             if skip_first:
                 rows[:, 0] = 0 if name == "pattern" else -np.inf
-            by_key = np.maximum.reduceat(rows, np.arange(0, stop, cell), axis=1)
+            by_key = np.maximum.reduceat(rows, np.arange(0, rows.shape[1], cell), axis=1)
             by_row = np.maximum.reduceat(by_key, np.arange(0, stop - start, cell), axis=0)
             low = start // cell
             maps[name][low : low + len(by_row), : by_row.shape[1]] = by_row
@@ -126,11 +126,11 @@ def pooled_head_maps(
     return HeadMaps(0, 0, cell, maps)
 
 
-def _parts(run: LiveRun, layer: int, start: int, stop: int) -> AttentionParts:
+def _parts(run: LiveRun, layer: int, start: int, stop: int, keys: int | None = None) -> AttentionParts:
     from miniinfer.engine.lookup_attention import attention_parts
 
     q = torch_of(run.queries(layer, start, stop))
-    return attention_parts(run.engine, run.seq, layer, q, start)
+    return attention_parts(run.engine, run.seq, layer, q, start, keys)
 
 
 def torch_of(array: FloatArray) -> torch.Tensor:

@@ -83,7 +83,10 @@ def _stretches(positions: list[int]) -> list[tuple[int, int]]:
 
 
 def probe_ids(vocab_size: int, is_control: Callable[[int], bool]) -> list[int]:
-    """PROBE_TOKENS ids spread over the vocabulary, twice: a text that no habit of a language explains."""
+    """PROBE_TOKENS ids spread over the vocabulary, twice: a text that no habit of a language explains.
+
+    Raises BadInputError if there are not enough ids that are no control tokens.
+    """
     stride = vocab_size // PROBE_TOKENS
     once: list[int] = []
     for k in range(PROBE_TOKENS):

@@ -35,7 +35,8 @@ def draw_heads(look: Look) -> None:
         st.text("There are too few positions yet to tell what a head does: step on, or choose the text that repeats.")
         return
     kind = right.segmented_control(
-        "The map shows the weight on", kinds, default=kinds[0], key="attention_kind", persist_state="session"
+        "The map shows the weight on", kinds, default=kinds[0],
+        key=f"attention_kind_{'probe' if source == PROBE else 'run'}", persist_state="session",
     )
     kind = kind if kind in kinds else kinds[0]
     st.text(_sentence(look, scores, source or RUN))
@@ -104,7 +105,8 @@ def _probe(look: Look) -> HeadScores:
     kept = st.session_state.get("attention_probe")
     if kept is None or kept[0] != key:
         ids = probe_ids(info.model.vocab_size, lambda i: run.describe(i).control)
-        kept = st.session_state["attention_probe"] = (key, look.ask(lambda: probe_scores(run.engine, ids)))
+        with st.spinner(f"Running {len(ids)} tokens beside the run…"):
+            kept = st.session_state["attention_probe"] = (key, look.ask(lambda: probe_scores(run.engine, ids)))
     scores: HeadScores = kept[1]
     return scores
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
-from miniinfer.faults.knock_out import Scaling, WhatIf, each_head_off
-from miniinfer.figures.attention_heads_plots import heads_map
+from miniinfer.faults.knock_out import Scaling, WhatIf
 from miniinfer.figures.attention_shift_plots import points, shift_figure
-from miniinfer.figures.attention_tables import each_off_table, shift_table
+from miniinfer.figures.attention_tables import shift_table
 from miniinfer.figures.sampling_words import percent
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.records import FloatArray
-from miniinfer.trace.shift import Shift, moved_by_rows, shift_of
-from miniinfer.ui.attention_look import Look, choose_head, plot
+from miniinfer.trace.shift import Shift, shift_of
+from miniinfer.ui.attention_each_head import draw_each_head
+from miniinfer.ui.attention_look import Look, plot
 from miniinfer.ui.table_twin import draw_table_twin
 
 HEAD, GROUP, ATTENTION, MLP, LAYER = (
@@ -50,7 +48,7 @@ def draw_knock_out(look: Look) -> None:
             st.text("The next token with and without will stand here once the positions are computed.")
         else:
             _show(look, shift, label)
-    _each_head(look, run)
+    draw_each_head(look, run)
 
 
 def _settings(look: Look) -> tuple[tuple[Scaling, ...], str]:
@@ -143,52 +141,3 @@ def _show(look: Look, shift: Shift, label: str) -> None:
         draw_table_twin(
             shift_table(shift, shift.movers(TABLE), text), "attention_movers", Provenance.COMPUTED, "movers.csv"
         )
-
-
-def _each_head(look: Look, run: LiveRun) -> None:
-    """All heads, one at a time, at this position."""
-    key = (run.info.run_id, look.position)
-    kept = st.session_state.get("attention_each_off")
-    if kept is None or kept[0] != key:
-        if not st.button(
-            "Which head matters most here? Knock out each in turn", key="attention_each",
-            help=f"{run.info.model.num_layers} steps of {run.info.model.num_heads} rows, about a second or two.",
-        ):
-            return
-        kept = st.session_state["attention_each_off"] = (key, *_each_off(look, run))
-    moved: FloatArray = kept[1]
-    best = [[visible(run.describe(int(i)).text) for i in row] for row in kept[2]]
-    layer, head = divmod(int(moved.argmax()), moved.shape[1])
-    st.text(
-        f"With each head knocked out alone at this position, layer {layer}, head {head} moves most: "
-        f"{points(float(moved[layer, head]))[1:]} of the probability. A click chooses a head."
-    )
-    figure = heads_map(
-        moved, (look.layer, look.head), "moved", look.colours, most=max(float(moved.max()), 1e-6)
-    )
-    plot(
-        figure, "attention_each_map", "Probability moved by each head", selection_mode="points",
-        on_select=_from_map,
-    )
-    with st.expander("Table of all heads"):
-        table = each_off_table(moved, best).sort_values("moved (pp)", ascending=False, kind="stable")
-        draw_table_twin(table, "attention_each", Provenance.COMPUTED, "heads_off.csv")
-
-
-def _each_off(look: Look, run: LiveRun) -> tuple[FloatArray, list[list[int]]]:
-    """[L, H] probability moved, and the likeliest token then; one layer a step."""
-    before = look.ask(lambda: run.logits_at(look.position))
-    moved, best = [], []
-    for layer in range(run.info.model.num_layers):
-        part = look.ask(
-            lambda at=layer: moved_by_rows(before, each_head_off(run.engine, run.seq, look.position, at))  # type: ignore[misc]
-        )
-        moved.append(part[0])
-        best.append(part[1].tolist())
-    return np.stack(moved), best
-
-
-def _from_map() -> None:
-    found = st.session_state["attention_each_map"]["selection"]["points"]
-    if found:
-        choose_head(int(found[0]["x"]), int(found[0]["y"]))

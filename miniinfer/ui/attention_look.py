@@ -85,8 +85,9 @@ def plot(figure: Any, key: str, alt: str, **options: Any) -> Any:
     dark = st.context.theme.type == "dark"
     figure.update_layout(
         paper_bgcolor="#14171c" if dark else "#ffffff",  # a saved picture can be read on any paper
-        modebar={"bgcolor": "rgba(0,0,0,0)"},
+        modebar={"bgcolor": "rgba(0,0,0,0)"}, font_family='"Source Sans", sans-serif',
     )
+    figure.update_xaxes(title_font_size=13).update_yaxes(title_font_size=13)
     return st.plotly_chart(figure, key=key, config=config, alt=alt, theme=None, **options)
 
 

@@ -23,6 +23,7 @@ VIEWS: dict[str, Callable[[Look], None]] = {
     "Scores to weights": draw_scores, "Value mix": draw_mix, "RoPE": draw_rope, "All heads": draw_heads,
     "Knock out": draw_knock_out,
 }  # fmt: skip
+TITLE = "What does one head read?"
 WITHOUT_MODEL = ("Scores to weights", "All heads")
 
 
@@ -35,7 +36,7 @@ def draw_attention(session: Session) -> None:
             run = session.timeline.current
             cursor = session.timeline.cursor
             if run is None or cursor == 0 or not run.steps:
-                st.subheader("What does one head read, and what for?", anchor=False)
+                st.subheader(TITLE, anchor=False)
                 st.text(
                     "Nothing has gone through the model yet. Press the arrow key → or the step button above: a step "
                     "computes queries, keys and values, and they will be taken apart here."
@@ -53,7 +54,7 @@ def _draw(session: Session, run: Run, length: int) -> None:
     title, layer_at, head_at, position_at, first_at, format_at = st.columns(
         [8, 3, 3, 4, 4, 3], vertical_alignment="bottom"
     )
-    title.subheader("What does one head read, and what for?", anchor=False)
+    title.subheader(TITLE, anchor=False)
     model = run.info.model
     layer, head = _head_fields(run, layer_at, head_at)
     chosen = position_at.number_input(

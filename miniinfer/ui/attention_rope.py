@@ -24,8 +24,8 @@ def draw_rope(look: Look) -> None:
         st.session_state[KEY] = look.position
     key = left.number_input(
         "Key position", 0, look.position, value=None, key=KEY, placeholder="strongest",
-        help="Empty: the key with the largest weight beside the first token. A line chosen in the row of the view "
-        "“Scores to weights” fills it.", persist_state="session",
+        help="Empty: the key with the largest weight, the first token and the query itself left out. A line chosen in "
+        "the row of the view “Scores to weights” fills it.", persist_state="session",
     )  # fmt: skip
     which = middle.segmented_control(
         "Pairs", ["fast to slow", "strongest"], default="fast to slow", key="attention_pairs", required=True,
@@ -36,9 +36,9 @@ def draw_rope(look: Look) -> None:
     rotation = look.ask(lambda: rotation_of(run, look.layer, look.head, look.position, key, far))
     st.text(_sentence(look, rotation))
     pairs = (spread_pairs if which == "fast to slow" else strongest_pairs)(rotation, PAIRS)
-    plot(pairs_figure(rotation, pairs, look.colours, 250), "attention_pairs_figure", "Pairs before and after RoPE")
+    plot(pairs_figure(rotation, pairs, look.colours, 268), "attention_pairs_figure", "Pairs before and after RoPE")
     st.markdown("**What would these two score at another distance?**")
-    plot(distance_figure(rotation, look.colours, 210), "attention_distance", "Score over distance")
+    plot(distance_figure(rotation, look.colours, 196), "attention_distance", "Score over distance")
     st.caption(
         "Pair i holds dimensions i and i + D/2; position p turns it by p × frequency, so q and k that stand d apart "
         "meet at an angle that depends on d only. Keys are cached after the turn; “before” is turned back from there. "
@@ -49,19 +49,19 @@ def draw_rope(look: Look) -> None:
 
 
 def _strongest(look: Look) -> int:
-    weights = look.weights
-    return int(weights[1:].argmax()) + 1 if len(weights) > 1 else 0
+    """Neither the first token nor the query itself, if there is another."""
+    before = look.weights[1:-1]
+    return int(before.argmax()) + 1 if len(before) else 0
 
 
 def _sentence(look: Look, rotation: Rotation) -> str:
     q, k = rotation.position, rotation.key
-    moved = ", ".join(
-        f"{score:.5f} with both moved by {shift:,}"
-        for shift, score in zip(SHIFTS, rotation.shifted, strict=True) if shift
-    )  # fmt: skip
+    far = " and ".join(f"{shift:,}" for shift in SHIFTS[-2:])
+    steps = ", ".join([*(f"{shift:,}" for shift in SHIFTS[1:-2]), far])
+    moved = ", ".join(f"{score:.5f}" for score in rotation.shifted[1:])
     return (
         f"Query “{look.text(q)}” at {q} and key “{look.text(k)}” at {k}, {q - k} apart: q · k is "
         f"{float(rotation.products.sum()):.5f} after the rotation and {float(rotation.products_before.sum()):.5f} "
-        f"without it; the score is {rotation.shifted[0]:.5f}, and {moved}. The distance alone counts; what is left "
-        "is rounding."
+        f"without it; the score is {rotation.shifted[0]:.5f}. Both moved on by {steps} positions, it is {moved}: "
+        "the distance alone counts, and what is left is rounding."
     )
