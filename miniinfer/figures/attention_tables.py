@@ -104,6 +104,11 @@ def rotation_table(rotation: Rotation) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
+def distances_table(rotation: Rotation) -> pd.DataFrame:
+    """One line a distance."""
+    return pd.DataFrame({"distance": rotation.distances.astype(int), "q·k / √D": rotation.scores})
+
+
 def heads_table(scores: HeadScores, group_size: int) -> pd.DataFrame:
     """One line a head: its name and its mean weight on what each kind looks at."""
     num_layers, num_heads = next(iter(scores.scores.values())).shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from miniinfer.faults.knock_out import each_head_off
@@ -16,8 +17,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray
 from miniinfer.trace.shift import moved_by_rows
-from miniinfer.ui.attention_look import Look, choose_head, plot
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.attention_look import Look, choose_head, plot, twin
 
 ALL = "attention_all_off"  # the session's key: ((run, position), moved [L, H], likeliest token then)
 
@@ -52,11 +52,13 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
         )
     else:
         plot(moved_figure(moved[0], look.head, look.colours, 180), "attention_each_bars", "Probability moved")
-    with st.expander("Table of these heads"):
+
+    def table() -> pd.DataFrame:
         texts = [[visible(run.describe(int(i)).text) for i in row] for row in best]
-        table = each_off_table(moved, texts, first_layer=0 if whole else look.layer)
-        table = table.sort_values("moved (pp)", ascending=False, kind="stable")
-        draw_table_twin(table, "attention_each", Provenance.COMPUTED, "heads_off.csv")
+        found = each_off_table(moved, texts, first_layer=0 if whole else look.layer)
+        return found.sort_values("moved (pp)", ascending=False, kind="stable")
+
+    twin("Table of these heads", "attention_each", table, Provenance.COMPUTED, "heads_off.csv")
 
 
 def _moved(look: Look, run: LiveRun, layers: Iterable[int]) -> tuple[FloatArray, list[list[int]]]:

@@ -63,8 +63,8 @@ def draw_heads(look: Look) -> None:
         f"{'' if exact else ', from weights of 8 bits'}."
     )
     right.download_button(
-        "Save CSV", frame_to_csv(table), file_name="heads.csv", mime="text/csv", key="attention_heads_csv",
-        width="stretch",
+        "Save CSV", lambda: frame_to_csv(table), file_name="heads.csv", mime="text/csv", key="attention_heads_csv",
+        width="stretch", on_click="ignore",
     )
     with st.expander("What do the names mean?"):
         for name in KINDS:

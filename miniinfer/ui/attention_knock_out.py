@@ -15,8 +15,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.shift import Shift, shift_of
 from miniinfer.ui.attention_each_head import draw_each_head
-from miniinfer.ui.attention_look import Look, plot
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.attention_look import Look, plot, twin
 
 HEAD, GROUP, ATTENTION, MLP, LAYER = (
     "this head", "its KV group", "attention of the layer", "MLP of the layer", "whole layer",
@@ -137,7 +136,7 @@ def _show(look: Look, shift: Shift, label: str) -> None:
         "After the position looked at, softmax of the model's logits; no setting of the sampler. Computed in a "
         "throwaway copy of the sequence that was released again: the run itself is untouched. Figures: computed."
     )
-    with st.expander(f"The {TABLE} tokens that moved most"):
-        draw_table_twin(
-            shift_table(shift, shift.movers(TABLE), text), "attention_movers", Provenance.COMPUTED, "movers.csv"
-        )
+    twin(
+        f"The {TABLE} tokens that moved most", "attention_movers",
+        lambda: shift_table(shift, shift.movers(TABLE), text), Provenance.COMPUTED, "movers.csv",
+    )  # fmt: skip

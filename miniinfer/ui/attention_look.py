@@ -8,15 +8,18 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from miniinfer.figures.palette import Palette, palette
 from miniinfer.models.display import visible
+from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadRow, head_row
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray, TokenInfo
 from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
+from miniinfer.ui.table_twin import draw_table_twin
 
 T = TypeVar("T")
 LAYER, HEAD, POSITION, KEY = "attention_layer", "attention_head", "attention_position", "attention_key"
@@ -77,7 +80,7 @@ class Look:
 
 def plot(figure: Any, key: str, alt: str, **options: Any) -> Any:
     """A figure with one button, which saves it as the page says: PNG or SVG."""
-    kind = st.session_state.get("attention_format", "PNG").lower()
+    kind = (st.session_state.get("attention_format") or "PNG").lower()
     config = {
         "displaylogo": False, "modeBarButtons": [["toImage"]],
         "toImageButtonOptions": {"format": kind, "filename": key, "scale": 2 if kind == "png" else 1},
@@ -89,6 +92,14 @@ def plot(figure: Any, key: str, alt: str, **options: Any) -> Any:
     )
     figure.update_xaxes(title_font_size=13).update_yaxes(title_font_size=13)
     return st.plotly_chart(figure, key=key, config=config, alt=alt, theme=None, **options)
+
+
+def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provenance, file_name: str) -> None:
+    """A folded table twin, made when it is opened: what nobody looks at costs nothing when the cursor moves."""
+    folded = st.expander(title, key=f"{key}_fold", on_change="rerun")
+    if folded.open:
+        with folded:
+            draw_table_twin(make(), key, source, file_name)
 
 
 def choose_head(layer: int, head: int) -> None:

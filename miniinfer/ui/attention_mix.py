@@ -9,7 +9,7 @@ from miniinfer.figures.attention_mix_plots import heads_added_figure, mix_figure
 from miniinfer.figures.attention_tables import heads_added_table, mix_table
 from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
-from miniinfer.ui.attention_look import Look, plot
+from miniinfer.ui.attention_look import Look, plot, twin
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 9  # positions in the figure; the table has all
@@ -36,8 +36,10 @@ def draw_mix(look: Look) -> None:
         mix_table(row, mix_order(row, hide_first=look.hide_first), text), "attention_mix", Provenance.COMPUTED,
         "mix.csv",
     )  # fmt: skip
-    with st.expander("Table of the heads"):
-        draw_table_twin(heads_added_table(row), "attention_added", Provenance.COMPUTED, "heads_added.csv")
+    twin(
+        "Table of the heads", "attention_added", lambda: heads_added_table(row), Provenance.COMPUTED,
+        "heads_added.csv",
+    )  # fmt: skip
 
 
 def _sentence(look: Look) -> str:

@@ -66,8 +66,9 @@ def _draw(session: Session, run: Run, length: int) -> None:
         "Hide first token", key="attention_hide_first", persist_state="session",
         help="Takes position 0 out of pictures and tables; no number changes.",
     )
-    format_at.selectbox(
-        "Pictures as", ["PNG", "SVG"], key="attention_format", persist_state="session",
+    format_at.segmented_control(
+        "Save pictures as", ["PNG", "SVG"], default="PNG", key="attention_format", required=True,
+        persist_state="session",
         help="What the camera at the top right of a figure saves.",
     )
     look = Look(session, run, length, layer, head, length - 1 if chosen is None else chosen, hide_first)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.attention_rope_plots import distance_figure, pairs_figure, spread_pairs, strongest_pairs
-from miniinfer.figures.attention_tables import rotation_table
+from miniinfer.figures.attention_tables import distances_table, rotation_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.rotation import SHIFTS, Rotation, rotation_of
-from miniinfer.ui.attention_look import KEY, Look, plot
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.attention_look import KEY, Look, plot, twin
 
 PAIRS = 8
 LEAST_DISTANCE = 128  # the curve is drawn at least so far
@@ -44,8 +43,13 @@ def draw_rope(look: Look) -> None:
         "meet at an angle that depends on d only. Keys are cached after the turn; “before” is turned back from there. "
         "Figures: computed."
     )
-    with st.expander("Table of all pairs"):
-        draw_table_twin(rotation_table(rotation), "attention_rotation", Provenance.COMPUTED, "rope.csv")
+    twin(
+        "Table of the distances", "attention_distance", lambda: distances_table(rotation), Provenance.COMPUTED,
+        "distances.csv",
+    )  # fmt: skip
+    twin(
+        "Table of all pairs", "attention_rotation", lambda: rotation_table(rotation), Provenance.COMPUTED, "rope.csv"
+    )
 
 
 def _strongest(look: Look) -> int:

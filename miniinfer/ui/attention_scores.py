@@ -11,7 +11,7 @@ from miniinfer.figures.attention_words import RECORDED
 from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
-from miniinfer.ui.attention_look import KEY, Look, plot
+from miniinfer.ui.attention_look import KEY, Look, plot, twin
 from miniinfer.ui.table_twin import draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
@@ -48,8 +48,10 @@ def draw_scores(look: Look) -> None:
         draw_table_twin(table, "attention_row", source, "row.csv")
         return
     _row(look, shown)
-    with st.expander("Table of the pictures"):
-        draw_table_twin(maps_table(shown, look.length, look.text), "attention_cells", source, "maps.csv")
+    twin(
+        "Table of the pictures", "attention_cells", lambda: maps_table(shown, look.length, look.text), source,
+        "maps.csv",
+    )  # fmt: skip
 
 
 def _row(look: Look, shown: HeadMaps) -> None:
@@ -67,7 +69,8 @@ def _row(look: Look, shown: HeadMaps) -> None:
         f"{float(row.pattern[best]):.6f}."
     )
     right.download_button(
-        "Save CSV", frame_to_csv(table), file_name="row.csv", mime="text/csv", key="attention_row_csv", width="stretch"
+        "Save CSV", lambda: frame_to_csv(table), file_name="row.csv", mime="text/csv", key="attention_row_csv",
+        width="stretch", on_click="ignore",
     )
     picked = st.dataframe(
         table, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,

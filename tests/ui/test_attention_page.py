@@ -65,11 +65,18 @@ def plots(app: App) -> list[Any]:
     return [plotly.io.from_json(element.proto.spec) for element in app.test.get("plotly_chart")]
 
 
-@pytest.mark.parametrize("view", list(VIEWS))
-def test_each_view_has_at_most_two_figures_and_a_table(app: App, view: str) -> None:
+@pytest.mark.parametrize(
+    ("view", "folds"),
+    [("Scores to weights", ["cells"]), ("Value mix", ["added"]), ("RoPE", ["rotation", "distance"]),
+     ("All heads", []), ("Knock out", ["movers", "each"])],
+)  # fmt: skip
+def test_each_view_has_at_most_two_figures_each_with_its_table(app: App, view: str, folds: list[str]) -> None:
+    assert view in VIEWS
     attention(app, view)
     assert 1 <= len(plots(app)) <= 2
-    assert len(frames(app)) > 0
+    closed = len(frames(app))
+    show(app, view, **{f"{name}_fold": True for name in folds})
+    assert len(frames(app)) == closed + len(folds) >= len(plots(app))
     assert not app.test.exception
 
 
@@ -133,7 +140,7 @@ def test_the_first_token_can_be_hidden_and_no_number_changes(app: App) -> None:
 
 
 def test_the_mix_adds_up_to_z(app: App) -> None:
-    attention(app, "Value mix", layer=9, head=2)
+    attention(app, "Value mix", layer=9, head=2, added_fold=True)
     [mix, added] = plots(app)
     lines = numbers(mix.data[0].z)
     np.testing.assert_allclose(lines[:-1].sum(0), lines[-1], atol=1e-5)
@@ -145,7 +152,7 @@ def test_the_mix_adds_up_to_z(app: App) -> None:
 
 
 def test_rope_turns_by_position_times_frequency(app: App) -> None:
-    attention(app, "RoPE", position=5, key=2)
+    attention(app, "RoPE", position=5, key=2, rotation_fold=True)
     table = frames(app)[0]
     np.testing.assert_allclose(table["q turned (rad)"], 5 * table["radians a position"], rtol=1e-6)
     np.testing.assert_allclose(table["k turned (rad)"], 2 * table["radians a position"], rtol=1e-6)
@@ -212,7 +219,7 @@ def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: 
     app.run()
     assert len(plots(app)) == 2
     assert app.session.look([run], snapshot) == before
-    show(app, "Knock out", what="this head", where="at this position only")
+    show(app, "Knock out", what="this head", where="at this position only", movers_fold=True)
     bars = plots(app)[0].data
     movers = frames(app)[0]
     probs = app.session.look([run], lambda: run.logits_at(6).softmax(-1))
@@ -222,7 +229,7 @@ def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: 
 
 
 def test_a_factor_of_one_moves_nothing(app: App) -> None:
-    attention(app, "Knock out", layer=3, head=1, factor=1.0)
+    attention(app, "Knock out", layer=3, head=1, factor=1.0, movers_fold=True)
     assert "±0.0000 pp" in texts(app) or "0.0000 pp of the probability" in texts(app)
     assert abs(frames(app)[0]["change (pp)"]).max() < 1e-3
 
