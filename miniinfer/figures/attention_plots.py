@@ -67,7 +67,7 @@ def maps_figure(shown: HeadMaps, look: MapLook, text: PositionText, colours: Pal
         }
     layout = {**axes, "shapes": shapes, "annotations": notes}
     look_of_all = {
-        "height": height, "margin": {"l": 8, "r": 8, "t": 64, "b": 4}, "plot_bgcolor": colours.grid,
+        "height": height, "margin": {"l": 92, "r": 8, "t": 64, "b": 84 if shown.cell == 1 else 60}, "plot_bgcolor": colours.grid,
         "font": {"size": 13, "color": colours.text}, "dragmode": False, "showlegend": False,
     }  # fmt: skip
     return go.Figure({"data": traces, "layout": {**layout, **look_of_all}})
@@ -78,7 +78,7 @@ def _axis(labels: list[str], few: int) -> dict[str, object]:
     ticks: dict[str, object] = {"tickmode": "linear", "dtick": 1} if len(labels) <= MANY else {"nticks": few}
     return {
         **ticks, "type": "category", "tickfont": {"size": 10}, "showgrid": False, "zeroline": False,
-        "fixedrange": True, "automargin": True,
+        "fixedrange": True,
     }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ HEAD, GROUP, ATTENTION, MLP, LAYER = (
 HERE, EVERYWHERE = "at this position only", "at every position"
 AT_ONCE = 128  # positions up to which "at every position" is computed without being asked
 KEPT = 8  # results kept, so that a rerun does not compute them again
-SHOWN, TABLE = 9, 60
+SHOWN, TABLE = 8, 60
 
 
 def draw_knock_out(look: Look) -> None:

@@ -77,6 +77,14 @@ def test_a_text_that_does_not_repeat_says_nothing_of_induction() -> None:
     assert found.rows["local"] == 30 - 2 * LOCAL + 1
 
 
+def test_a_text_that_repeats_only_here_and_there_names_no_head_by_that() -> None:
+    ids = [*range(20), 3, 7, 11]  # three repeated tokens: in a sentence these are commas and articles
+    found = scored([made_head("same token", ids, 0.9)], ids)
+    assert found.rows["same token"] == 3
+    assert np.isnan(found.scores["same token"]).all()
+    assert found.kind_of(0, 0) == MIXED
+
+
 def test_scores_are_the_means_of_the_runs_own_rows_however_they_are_fetched() -> None:
     run = finished_run(prompt=[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4])
     length = run.seq.num_computed_tokens
