@@ -22,11 +22,13 @@ VIEWS = {
 }  # fmt: skip
 STEPS = 4
 
-# Resolves with the browser's own time at the first frame after the last change of the page, once it was quiet for 0.4 s.
+# Resolves with the browser's own time from `start` to the frame after the last change, once it was quiet for 0.4 s.
 QUIET = """(start) => new Promise(done => {
   let last = start;
-  const seen = new MutationObserver(() => requestAnimationFrame(() => requestAnimationFrame(() => last = performance.now())));
-  seen.observe(document.querySelector('.st-key-page_body') ?? document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+  const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => last = performance.now()));
+  const seen = new MutationObserver(painted);
+  const all = {subtree: true, childList: true, characterData: true, attributes: true};
+  seen.observe(document.querySelector('.st-key-page_body') ?? document.body, all);
   const look = setInterval(() => {
     if (last > start && performance.now() - last > 400) { clearInterval(look); seen.disconnect(); done(last - start); }
   }, 20);
@@ -60,7 +62,7 @@ def measure(size: Size) -> list[Figure]:
             for _ in range(max(2, size.events // 3)):
                 _leave(page)
                 opened.append(_open(page, figure))
-            moved = [_move(page) for _ in range(size.events)]
+            moved = [_move(page, number) for number in range(size.events)]
             figures.append(_figure(f"{view}: page chosen to painted", opened, MOST_OPEN_MS))
             figures.append(_figure(f"{view}: cursor moved to painted", moved, MOST_MOVE_MS))
     return figures
@@ -96,13 +98,9 @@ def _show(page: Page, view: str, figure: str) -> None:
     page.wait_for_timeout(1000)
 
 
-_forth = False
-
-
-def _move(page: Page) -> float:
-    """One step back or forth among steps that exist: no model runs, but what the page shows is looked up."""
-    global _forth  # noqa: PLW0603
-    key, _forth = ("ArrowRight" if _forth else "ArrowLeft"), not _forth
+def _move(page: Page, number: int) -> float:
+    """One step back or forth among steps that exist: no step is run, but what the page shows is looked up."""
+    key = "ArrowRight" if number % 2 else "ArrowLeft"
     taken = page.evaluate(
         f"""() => {{ const start = performance.now(); const quiet = ({QUIET})(start);
         document.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})); return quiet; }}"""

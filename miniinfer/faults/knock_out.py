@@ -17,11 +17,11 @@ from torch import Tensor
 from miniinfer.config import ModelConfig, SamplingParams
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as TokenSequence
+from miniinfer.engine.side_engine import side_engine
 from miniinfer.engine.stage import Stage, StageFunction
 from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.faults.side_engine import side_engine
 
 CHUNK = 256  # prompt rows of one step of a what-if
 GREEDY = SamplingParams(temperature=0, max_new_tokens=2**31 - 1)  # what it samples is thrown away

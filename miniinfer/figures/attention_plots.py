@@ -67,8 +67,9 @@ def maps_figure(shown: HeadMaps, look: MapLook, text: PositionText, colours: Pal
         }
     layout = {**axes, "shapes": shapes, "annotations": notes}
     look_of_all = {
-        "height": height, "margin": {"l": 92, "r": 8, "t": 64, "b": 84 if shown.cell == 1 else 60}, "plot_bgcolor": colours.grid,
-        "font": {"size": 13, "color": colours.text}, "dragmode": False, "showlegend": False,
+        "height": height, "margin": {"l": 92, "r": 8, "t": 64, "b": 84 if shown.cell == 1 else 60},
+        "plot_bgcolor": colours.grid, "font": {"size": 13, "color": colours.text}, "dragmode": False,
+        "showlegend": False,
     }  # fmt: skip
     return go.Figure({"data": traces, "layout": {**layout, **look_of_all}})
 

@@ -102,6 +102,7 @@ def probe_scores(engine: Engine, token_ids: list[int]) -> HeadScores:
     """The scores on these tokens, run as a throwaway sequence in one step. Called in the engine's thread."""
     from miniinfer.config import SamplingParams
     from miniinfer.engine.lookup import pattern_rows
+    from miniinfer.engine.side_engine import side_engine
 
     seen = Occurrences(token_ids)
     found: list[tuple[int, FloatArray]] = []
@@ -116,11 +117,12 @@ def probe_scores(engine: Engine, token_ids: list[int]) -> HeadScores:
             found.append((state.scheduled[0].start, np.stack(layers, axis=1)))
             layers = []
 
-    seq = engine.add_request(token_ids, SamplingParams(temperature=0, max_new_tokens=0))
+    side = side_engine(engine, engine.program)
+    seq = side.add_request(token_ids, SamplingParams(temperature=0, max_new_tokens=0))
     try:
         while not seq.finished:
-            engine.step(watch, only=seq)
+            side.step(watch, only=seq)
     finally:
-        engine.release(seq)
+        side.release(seq)
     assert len(KINDS) == found[0][1].shape[-1]
     return scores_of(np.concatenate([values for _, values in found]))

@@ -30,7 +30,7 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     kept = st.session_state.get(ALL)
     if (kept is None or kept[0] != key) and button.button(
         f"Try all {model.num_layers * model.num_heads} heads", key="attention_each", width="stretch",
-        help=f"{model.num_layers} steps of {model.num_heads} rows each: about as long as {2 * model.num_layers} tokens.",
+        help=f"{model.num_layers} steps of {model.num_heads} rows: about as long as {2 * model.num_layers} tokens.",
     ):
         with st.spinner("Knocking out one head after another…"):
             kept = st.session_state[ALL] = (key, *_moved(look, run, range(model.num_layers)))

@@ -23,10 +23,12 @@ from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.recorded_run import RecordedRun
-from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
+from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
@@ -34,11 +36,9 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
-KV_BYTES = 512 * 2**20  # the most KV cache that one session may reserve; SmolLM2 fits 11,000 positions in float32
 CLOSED = "This tab lost its connection to the app, and its runs were cleared: reload the page to go on."
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
-ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
 
 T = TypeVar("T")
 
@@ -53,6 +53,7 @@ class Session:
         self.key = ModelKey()
         self.timeline = Timeline()
         self.budget = TraceBudget()
+        self.block_size = EngineConfig().block_size
         self.error: str | None = None
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
@@ -81,6 +82,11 @@ class Session:
         with self.lock:
             self.key, self._requested = key, None
             self.request_model()
+
+    def choose_block_size(self, block_size: int) -> None:
+        """Takes effect with the next new run, in a pool of its own; runs that exist and their branches keep theirs."""
+        with self.lock:
+            self.block_size = EngineConfig(block_size=block_size).block_size
 
     def held_models(self) -> dict[str, int]:
         """Models that earlier runs keep in memory beside the chosen one: "name · device · dtype" -> weight bytes."""
@@ -126,10 +132,9 @@ class Session:
     def _engine_for(self, model: LoadedModel) -> Engine:
         from miniinfer.engine.engine import Engine
 
-        if self._engine is None or self._engine.model is not model:
-            config = EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS)
-            block_bytes = config.block_size * model.config.kv_bytes_per_token(model.weights.dtype.itemsize)
-            self._engine = Engine(model, replace(config, max_blocks=max(1, KV_BYTES // block_bytes)))
+        config = config_for(model, self.block_size)
+        if self._engine is None or self._engine.model is not model or self._engine.config != config:
+            self._engine = Engine(model, config)
         return self._engine
 
     def branch(self, edit: Edit) -> None:
@@ -137,7 +142,7 @@ class Session:
         with self.lock:
             run = self._live_run()
             run_id = self.timeline.new_id()
-            branch = self._in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
+            branch = self._in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
             self.timeline.add(branch, cursor=edit.step)
             self._let_old_runs_go()
 
@@ -233,6 +238,12 @@ class Session:
         with self.lock:
             return self._in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
+    def compute(self, job: Callable[[], T]) -> T:
+        """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
+        if self.closed:
+            raise BadInputError(CLOSED)
+        return self._in_engine(job)
+
     def _in_engine(self, job: Callable[[], T]) -> T:
         return self.host.worker.call(job, key=self.session_id)
 
@@ -268,31 +279,6 @@ class Session:
 def recorded_example() -> RecordedRun:
     """Read once for all sessions: nothing in it ever changes."""
     return load_trace(EXAMPLE)
-
-
-def run_info(
-    engine: Engine, model: LoadedModel, run_id: str, prompt: str, num_prompt_tokens: int, params: SamplingParams,
-    *, chat: bool, one_pass: bool,
-) -> RunInfo:
-    """The facts of a new live run."""
-    return RunInfo(
-        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
-        device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
-        weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
-        chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
-        default_head=None,
-    )
-
-
-def short_name(prompt: str) -> str:
-    """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
-    return words if len(words) <= 40 else words[:39] + "…"
-
-
-def _branch_name(run: LiveRun, edit: Edit) -> str:
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
-    return f"step {edit.step}: {what}"
 
 
 def _close_soon(session: Session) -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.side_engine import side_engine
 from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 from miniinfer.faults.knock_out import Scaling, WhatIf, each_head_off, scaled_program
-from miniinfer.faults.side_engine import side_engine
 from miniinfer.trace.live_run import LiveRun
 from tests.engine.tiny import tiny_model
 from tests.trace.live import PROMPT, live_run
@@ -39,7 +39,8 @@ def snapshot(run: LiveRun) -> dict:
     engine.check()
     return {
         "blocks": list(run.seq.block_table), "ids": list(run.seq.token_ids), "used": engine.pool.num_used,
-        "sequences": list(engine.sequences), "running": list(engine.scheduler.running),
+        "sequences": list(engine.sequences), "copies": list(engine.block_copies),
+        "steps": engine.scheduler.num_steps, "running": list(engine.scheduler.running),
         "waiting": list(engine.scheduler.waiting),
         "kv": engine.kv_cache.data[:, :, :, run.seq.block_table].clone(),
         "logits": run.logits_at(len(PROMPT) - 1).clone(), "records": list(run.records),

@@ -27,7 +27,8 @@ MARKUP = ("markdown", "caption", "title", "header", "subheader", "html", "latex"
 
 _KINDS = {
     "prompt": "text_area", "kind": "button_group", "prefill": "button_group", "temperature": "slider",
-    "example": "selectbox", "model_source": "text_input", "model_device": "selectbox", "model_dtype": "selectbox",
+    "example": "selectbox", "model_source": "text_input", "seed": "text_input",
+    "model_device": "selectbox", "model_dtype": "selectbox",
 }  # fmt: skip
 
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -105,6 +106,17 @@ class App:
         """Click it, which is a full run."""
         self.button(label).click()
         return self._run()
+
+    def select(self, key: str, **selection: Any) -> App:
+        """What a table or plot sends when rows or points are chosen in it: select("tree", rows=[2]). A full run.
+
+        AppTest has no such method of its own. Each later run forgets what was chosen.
+        """
+        kinds = ("dataframe", "plotly_chart")
+        found = next(
+            e.proto for kind in kinds for e in self.test.get(kind) if e.proto.id.rpartition("-")[2] == key
+        )
+        return self._run(WidgetState(id=found.id, string_value=json.dumps({"selection": selection})))
 
     # What is seen
 

@@ -67,13 +67,25 @@ function interval(next, i) {
   return [lo, lo + next.used[i]];
 }
 
+const ROUNDING = 0.01; // logits: another order of additions moves a logit by less
+
+// The best two so close that another batch shape, thread count or precision may choose the other one.
+function tie({ ids, toks, raw, token }) {
+  const [first, second] = ids.map((_, i) => i).sort((a, b) => raw[b] - raw[a]);
+  if (second === undefined || ![ids[first], ids[second]].includes(token)) return "";
+  const gap = Math.log(raw[first] / raw[second]);
+  if (!(gap < ROUNDING)) return "";
+  const other = toks[ids[first] === token ? second : first];
+  return ` ${quoted(other, 14)} is ${gap.toPrecision(1)} logits away: a tie within rounding.`;
+}
+
 /** What the draw did, in a sentence. */
 export function sentence(next) {
   if (next.token === null) return "No draw here: this token stands in the prompt.";
   const name = quoted(next.toks[next.ids.indexOf(next.token)] ?? [next.token, "?", "", 0], 14);
   const coin = next.coin === null ? "" : `; the coin ${format.coin(next.coin)} is not used`;
   if (next.forced) return `${name} was forced${coin}.`;
-  if (next.greedy) return `Greedy: the best token, ${name}, is taken${coin}.`;
+  if (next.greedy) return `Greedy: the best token, ${name}, is taken${coin}.${tie(next)}`;
   if (next.coin === null) return `${name} was taken.`;
   return `The coin ${format.coin(next.coin)} falls on ${name}, which holds ${format.coin(next.lo)} to ${format.coin(next.hi)}.`;
 }
