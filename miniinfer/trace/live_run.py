@@ -179,6 +179,11 @@ class LiveRun:
         vector = torch.from_numpy(np.array(record.final_norm[row : row + 1]))
         return logits_of(self.engine, vector)[0]
 
+    def final_norm_at(self, position: int) -> FloatArray:
+        """[E] what the unembed product took at `position`, as it was kept."""
+        record, row = self._find(position)
+        return record.final_norm[row]
+
     def queries_at(self, position: int) -> FloatArray:
         """[L, H, D] the queries of one position, after RoPE. They are no part of the cache; the recorder kept them."""
         record, row = self._find(position)
