@@ -16,6 +16,7 @@ _transport = st.components.v2.component(
 _batching = st.components.v2.component(
     "miniinfer.batching", js="batching/main.js", css="batching/batching.css"
 )
+_program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
 _tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
@@ -32,6 +33,11 @@ def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def mount_batching(message: bytes, on_ask: Callable[[], None]) -> None:
     """message: as docs/batching-message.md describes it. on_ask: `ask_of("batching")` is what was asked."""
     _batching(key="batching", data=message, on_ask_change=on_ask)
+
+
+def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
+    """data: plain JSON of figures/inside_map.py. on_ask: `ask_of("program")` is what was asked."""
+    _program(key="program", data=data, on_ask_change=on_ask)
 
 
 def mount_tokenizer(key: str, data: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.batching_host import SessionBatch
 from miniinfer.ui.engine_config import config_for
+from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.tokens import describe_token, encode_prompt
@@ -60,6 +61,7 @@ class Session:
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
         self.closed = False
+        self.inside = InsideHold(self)
         self.timeline.add(recorded_example(), cursor=1)  # something to look at: its first step
 
     # The model
@@ -120,6 +122,7 @@ class Session:
             if model is None:
                 raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
             ids = encode_prompt(model, prompt, chat=chat)
+            self.inside.leave()
             run = self._in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
             self.timeline.add(run)
             self._let_old_runs_go()
@@ -144,7 +147,7 @@ class Session:
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""
         with self.lock:
-            run = self._live_run()
+            run = self._trunk()
             run_id = self.timeline.new_id()
             branch = self._in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
             self.timeline.add(branch, cursor=edit.step)
@@ -153,7 +156,7 @@ class Session:
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
-            run = self._live_run()
+            run = self._trunk()
             run_id = self.timeline.new_id()
             branch = self._in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
             self.timeline.add(branch, cursor=len(branch.steps))
@@ -166,7 +169,9 @@ class Session:
             if isinstance(run, LiveRun) and short_name(name):
                 run.info = replace(run.info, name=short_name(name))
 
-    def _live_run(self) -> LiveRun:
+    def _trunk(self) -> LiveRun:
+        """The current run, about to branch: a look into one of its steps is over."""
+        self.inside.leave()
         run = self.timeline.current
         if not isinstance(run, LiveRun):
             raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
@@ -194,6 +199,7 @@ class Session:
         with self.lock:
             run = self.timeline.current
             end = time.monotonic() + seconds
+            self.inside.make_room(run, want)
             while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
                 if not self._in_engine(run.step):
                     break
@@ -258,6 +264,8 @@ class Session:
 
     def _release(self, runs: list[Run]) -> None:
         live = [run for run in runs if isinstance(run, LiveRun)]
+        if live:
+            self.inside.leave()
 
         def release() -> None:
             for run in live:

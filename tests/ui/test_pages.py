@@ -7,8 +7,13 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "kv_cache", "cost", "batching", "tokenizer", "break_it", "compare", "model")
-OWN = {"tokenizer": ("tokenizer_stages",), "batching": ("batching",)}  # components of a page beside the frame's
+PAGES = (
+    "workspace", "sampling", "kv_cache", "cost", "batching", "tokenizer", "attention", "inside", "break_it", "compare",
+    "model",
+)  # fmt: skip
+TITLES = "Workspace, Sampling, KV cache, Cost, Batching, Tokenizer, Attention, Inside a step, Break it, Compare, Model"
+# Components of a page beside the frame's.
+OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",), "batching": ("batching",)}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -37,9 +42,7 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     assert app.components == components
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == [
-        "Workspace", "Sampling", "KV cache", "Cost", "Batching", "Tokenizer", "Break it", "Compare", "Model",
-    ]  # fmt: skip
+    assert names == TITLES.split(", ")
     app.run()
     assert app.components == components
 
