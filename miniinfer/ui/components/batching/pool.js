@@ -7,7 +7,7 @@ import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
 import { ownerColour } from "./colours.js";
 
 const NOBODY = 255;
-const LARGEST = 72; // px a cell
+const LARGEST = 96; // px a cell
 const LEAST = 4;
 
 export function createPool(batch) {

@@ -39,6 +39,9 @@ export function createTip(batch) {
   return { root, hover, stop: hide };
 }
 
+// The end of a text: what was written last is what is looked for.
+const tail = (text, most) => (text.length <= most ? text : `…${text.slice(-most)}`);
+
 function ofRequest(batch, { request, step }) {
   const info = batch.info.requests[request];
   const at = step ?? batch.cursor;
@@ -57,7 +60,7 @@ function ofRequest(batch, { request, step }) {
     .slice(0, at)
     .flatMap((one) => one.rows.filter((r) => r.r === request && r.token && !r.ends).map((r) => r.token[1]))
     .join("");
-  return { title: info.id, lines, said: info.refused ?? `${info.prompt} ▸ ${text}` };
+  return { title: info.id, lines, said: info.refused ?? `${tail(info.prompt, 90)} ▸ ${tail(text, 200)}` };
 }
 
 function ofBlock(batch, { block, owners, kept, filled }) {
