@@ -1,0 +1,70 @@
+"""Saving without waiting: one thread writes the newest state of each run, a moment after it changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store.saved_run import SavedRun
+
+Snapshot = Callable[[], SavedRun | None]
+SETTLE_SECONDS = 0.3  # what changes again within this is written once
+
+
+class RunWriter:
+    """`changed(key, snapshot)` from any thread; `problem` is what the last write met, or None."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._pending: dict[object, Snapshot] = {}
+        self._wake = threading.Condition()
+        self._writing = False
+        self._closed = False
+        self.problem: str | None = None
+        self._thread = threading.Thread(target=self._run, name="run-writer", daemon=True)
+        self._thread.start()
+
+    def changed(self, key: object, snapshot: Snapshot) -> None:
+        """Have this run written soon. `snapshot` is called in the writer's thread; None leaves the run out."""
+        with self._wake:
+            self._pending[key] = snapshot
+            self._wake.notify()
+
+    def flush(self, timeout: float = 10.0) -> bool:
+        """Wait until everything that has changed so far is written (or has failed). False on a timeout."""
+        with self._wake:
+            self._wake.notify()
+            return self._wake.wait_for(lambda: not self._pending and not self._writing, timeout)
+
+    def close(self) -> None:
+        """Write what is left, then end."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._pending or self._closed)
+                if not self._closed:
+                    self._wake.wait(SETTLE_SECONDS)  # a flush, a close or another change ends it earlier
+                batch, self._pending = self._pending, {}
+                if not batch and self._closed:
+                    return
+                self._writing = True
+            try:
+                self._write(list(batch.values()))
+            finally:
+                with self._wake:
+                    self._writing = False
+                    self._wake.notify_all()
+
+    def _write(self, snapshots: list[Snapshot]) -> None:
+        runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
+        try:
+            self._store.save(runs)
+            self.problem = None
+        except StoreError as error:
+            self.problem = str(error)
