@@ -161,7 +161,7 @@ class RunStore:
             way_out = "the disk is full: free some space"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif "readonly" in text or "read-only" in text or isinstance(error, PermissionError) or "unable to open" in text:
+        elif isinstance(error, PermissionError) or any(w in text for w in ("readonly", "read-only", "unable to open")):
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

@@ -127,7 +127,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_saved_stays(store):
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("x")
-    with pytest.raises(StoreError, match="runs.sqlite3"):
+    with pytest.raises(StoreError, match=r"runs\.sqlite3"):
         RunStore(blocked / "runs.sqlite3")
 
 
