@@ -10,19 +10,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from miniinfer.config import EngineConfig, ModelConfig, SamplingParams
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.sampler import SamplerTrace, sampler_trace
     from miniinfer.errors import MiniInferError
     from miniinfer.models.loader import load_model
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "EngineConfig", "MiniInferError", "ModelConfig", "SamplingParams", "__version__", "load_model"]
+__all__ = [
+    "Engine", "EngineConfig", "MiniInferError", "ModelConfig", "SamplerTrace", "SamplingParams", "__version__",
+    "load_model", "sampler_trace",
+]  # fmt: skip
 
 _HOMES = {
     "Engine": "miniinfer.engine.engine",
     "EngineConfig": "miniinfer.config",
     "MiniInferError": "miniinfer.errors",
     "ModelConfig": "miniinfer.config",
+    "SamplerTrace": "miniinfer.engine.sampler",
     "SamplingParams": "miniinfer.config",
     "load_model": "miniinfer.models.loader",
+    "sampler_trace": "miniinfer.engine.sampler",
 }
 
 

@@ -16,6 +16,14 @@ from miniinfer.errors import BadInputError
 
 PROCESSOR_NAMES = ("repetition", "presence_frequency", "temperature", "top_k", "top_p", "min_p")
 
+# Who gets the token budget of a step first. All but `prefill-first` serve those that run before those that wait.
+POLICIES = {
+    "fcfs": "First come, first served: in order of arrival, whether prompt or decode.",
+    "sjf": "Shortest first: the fewest tokens left to compute; each step since the arrival counts as one token less.",
+    "prefill-first": "Prompts take the budget, new ones included, and decodes share what is left.",
+    "decode-first": "Decodes take the budget; while anybody decodes, one prompt at a time is computed beside them.",
+}
+
 
 @dataclass(frozen=True)
 class ModelConfig:
@@ -73,8 +81,18 @@ class EngineConfig:
     max_num_batched_tokens: int = 256  # token budget of a step
     max_num_seqs: int = 16
     context_length: int | None = None  # None: the model's own
+    policy: str = "fcfs"  # see POLICIES
+    batching: str = "continuous"  # or "static": a padded batch, of which nobody leaves before all are done
+    prefix_caching: bool = False  # find full blocks with the same beginning again, also free ones
+    reserve_blocks: bool = False  # take all blocks that a sequence can ever need when it starts: no paging
 
     def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise BadInputError(f"policy must be one of {', '.join(POLICIES)}, not {self.policy!r}.")
+        if self.batching not in ("continuous", "static"):
+            raise BadInputError(f"batching must be continuous or static, not {self.batching!r}.")
+        if self.prefix_caching and self.reserve_blocks:
+            raise BadInputError("reserve_blocks gives each sequence its own blocks, so prefix_caching must be off.")
         for name in ("block_size", "pool_chunk_blocks", "max_num_batched_tokens", "max_num_seqs"):
             value = getattr(self, name)
             if not (isinstance(value, int) and not isinstance(value, bool) and value > 0):

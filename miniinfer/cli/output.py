@@ -68,11 +68,16 @@ class ProgressLine:
             print(line, file=sys.stderr, flush=True)
             self._shown_at = time.monotonic()
 
+    def clear(self) -> None:
+        """Take the line off a terminal, so that something else can be printed."""
+        if self._terminal and self._shown:
+            print(f"\r{'':<{len(self._shown)}}\r", end="", file=sys.stderr, flush=True)
+            self._shown = ""
+
     def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._terminal and self._shown:
-            print(f"\r{'':<{len(self._shown)}}\r", end="", file=sys.stderr, flush=True)
+        self.clear()

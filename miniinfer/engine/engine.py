@@ -1,7 +1,8 @@
 """The engine of one user: requests go in, `step` computes one more piece of each, `fork` goes back and branches.
 
 Reading order of this package: engine, program, stages/ (inputs, attention, mlp, output), then what they lean on: state,
-scheduler and block_pool, kv_cache and placement, groups, logits and sampler.
+scheduler, policies, block_pool and prefix_cache, kv_cache and placement, groups, logits and sampler; static_scheduler
+and padding for static batching.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.ops import Rope
+from miniinfer.engine.padding import padded_program
 from miniinfer.engine.program import build_program
 from miniinfer.engine.requests import checked_chunk, checked_context, checked_id, checked_prompt
 from miniinfer.engine.scheduler import Scheduled, Scheduler
 from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.stage import Observer, Stage
 from miniinfer.engine.state import StepState
+from miniinfer.engine.static_scheduler import StaticScheduler
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError, OutOfBlocksError
 
@@ -53,7 +56,8 @@ class Engine:
         self.weights = model.weights
         self.config = config or EngineConfig()
         self.device = model.weights.device
-        self.program = program or build_program(model.config)
+        static = self.config.batching == "static"
+        self.program = program or (padded_program(model.config) if static else build_program(model.config))
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
@@ -61,7 +65,8 @@ class Engine:
         max_blocks = self.config.max_blocks or blocks_of_one_context * self.config.max_num_seqs
         self.pool = BlockPool(self.config.pool_chunk_blocks, max_blocks)
         self.kv_cache = KVCache(model.config, self.config.block_size, model.weights.dtype, self.device)
-        self.scheduler = Scheduler(self.config, self.pool)
+        scheduler = StaticScheduler if static else Scheduler
+        self.scheduler = scheduler(self.config, self.pool, self.context_length)
         self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
         self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
         self._numbers = itertools.count(1)
@@ -161,7 +166,8 @@ class Engine:
     def abandon(self, state: StepState) -> None:
         """Drop a parked step: its sequences, the queues and the blocks are again as they were before it began.
 
-        Only a private copy of a block that was shared stays: it holds the same positions as the shared one.
+        What stays: a private copy of a block that was shared, which holds the same positions; and a preemption, for
+        others may have written into those blocks.
         """
         self._open_states.remove(state)
         if state.pc < len(self.program):  # else `commit` has run, and the step counts
@@ -245,6 +251,7 @@ class Engine:
             token_ids=list(seq.token_ids),
             block_table=list(seq.block_table),
             forced=dict(seq.forced),
+            block_hashes=list(seq.block_hashes),
         )
         self.pool.share(twin.block_table)
         self.sequences[twin.seq_id] = twin

@@ -14,6 +14,7 @@ from miniinfer.config import ModelConfig
 from miniinfer.errors import OutOfBlocksError
 
 KEYS, VALUES = 0, 1
+KEPT_PLACES = 64  # a step has one for each attention group
 
 
 class KVCache:
@@ -23,6 +24,8 @@ class KVCache:
         self.block_size = block_size
         self.num_kv_heads = config.num_kv_heads
         self.head_dim = config.head_dim
+        self._rooms = [self.data.new_empty(0, block_size * config.head_dim) for _ in (KEYS, VALUES)]
+        self._known_places: dict[int, tuple[Tensor, Tensor]] = {}  # by the id of the block tables that stand in it
         self.position_bytes = config.kv_bytes_per_token(dtype.itemsize)  # of one position, all layers, K and V
 
     @property
@@ -53,6 +56,7 @@ class KVCache:
             ) from error
         grown[:, :, :, : self.num_blocks] = self.data
         self.data = grown
+        self._known_places.clear()
 
     def copy_block(self, source: int, target: int, num_positions: int) -> None:
         """Copy the first positions of a block, in all layers; the rest of the target becomes zeros."""
@@ -68,9 +72,34 @@ class KVCache:
             slots.index_copy_(1, slot_mapping, rows.transpose(0, 1))
 
     def gather(self, layer: int, which: int, blocks: Tensor, num_seqs: int, context_len: int) -> Tensor:
-        """KEYS or VALUES of S sequences in order of position: a new tensor [K * S, C, D].
+        """KEYS or VALUES of S sequences in order of position: [K * S, C, D], good until the next gather of the same
+        kind.
 
-        blocks: the block tables [S * B], one after another.
+        blocks: the block tables [S * B], one after another. Each gather writes over the one before it: memory that is
+        new each time has to be mapped page by page, which costs more than the copying (at 8 x 256 positions twice the
+        whole attention).
         """
-        gathered = self.data[layer, which].index_select(1, blocks)  # [K, S * B, P, D]
+        rows = self.data[layer, which].view(self.num_kv_heads * self.num_blocks, -1)  # [K * N, P * D]
+        places = self._places(blocks)
+        gathered = torch.index_select(rows, 0, places, out=self._room(which, len(places)))
         return gathered.view(self.num_kv_heads * num_seqs, -1, self.head_dim)[:, :context_len]
+
+    def _places(self, blocks: Tensor) -> Tensor:
+        """The rows [K * S * B] of a layer's keys or values that hold these blocks. All layers of a step ask for the
+        same ones, so the newest answers are kept until the pool grows."""
+        known = self._known_places.get(id(blocks))
+        if known is not None and known[0] is blocks:
+            return known[1]
+        if len(self._known_places) >= KEPT_PLACES:
+            self._known_places.clear()
+        first = torch.arange(self.num_kv_heads, device=blocks.device)[:, None] * self.num_blocks
+        places = (first + blocks).flatten()
+        self._known_places[id(blocks)] = blocks, places
+        return places
+
+    def _room(self, which: int, num_rows: int) -> Tensor:
+        """Where a gather writes: [num_rows, P * D]."""
+        if self._rooms[which].shape[0] < num_rows:
+            with torch.inference_mode(False):  # so that it can be written in and out of inference mode
+                self._rooms[which] = self.data.new_empty(num_rows, self.block_size * self.head_dim)
+        return self._rooms[which][:num_rows]

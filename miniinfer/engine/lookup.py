@@ -61,7 +61,7 @@ def kv_at(engine: Engine, seq: Sequence, layer: int, start: int, stop: int) -> t
     blocks = torch.tensor(seq.block_table, device=engine.device)
     keys = engine.kv_cache.gather(layer, KEYS, blocks, 1, stop)
     values = engine.kv_cache.gather(layer, VALUES, blocks, 1, stop)
-    return keys[:, start:], values[:, start:]
+    return keys[:, start:].clone(), values[:, start:].clone()
 
 
 @torch.inference_mode()

@@ -36,11 +36,21 @@ def place_tokens(engine: Engine, state: StepState) -> None:
         for entry in state.scheduled
         for position in range(entry.start, entry.stop)
     ]
-    new_blocks = [block for entry in state.scheduled for block in entry.seq.block_table[-(-entry.start // size) :]]
+    new_blocks = [
+        block
+        for entry in state.scheduled
+        for block in entry.seq.block_table[-(-entry.start // size) : -(-entry.stop // size)]
+    ]
     state.slot_mapping = torch.tensor(slots, device=device)
     state.new_blocks = torch.tensor(new_blocks, dtype=torch.int64, device=device)
     state.block_tables = tuple(
-        joined_tables(engine, [entry.seq.block_table for entry in state.scheduled[group.first_seq :][: group.num_seqs]])
+        joined_tables(
+            engine,
+            [
+                entry.seq.block_table[: -(-entry.stop // size)]  # without blocks that are only reserved
+                for entry in state.scheduled[group.first_seq :][: group.num_seqs]
+            ],
+        )
         for group in state.groups
     )
     state.pool_version = engine.pool.version
@@ -49,12 +59,15 @@ def place_tokens(engine: Engine, state: StepState) -> None:
 def copy_shared_blocks(engine: Engine, entry: Scheduled) -> None:
     """Copy-on-write: give the sequence its own copy of every shared block that this step writes into.
 
-    Only its own positions are copied; another owner may have gone further. Raises OutOfBlocksError.
+    Only its own positions are copied; another owner may have gone further. A block that is its own is no longer what
+    the prefix cache may know it as. Raises OutOfBlocksError.
     """
     table, size = entry.seq.block_table, engine.config.block_size
-    for i in range(entry.start // size, len(table)):
+    for i in range(entry.start // size, -(-entry.stop // size)):
         shared = table[i]
-        if engine.pool.is_shared(shared):
+        if not engine.pool.is_shared(shared):
+            engine.pool.prefixes.forget(shared)
+        else:
             private = engine.pool.alloc(after=table[i - 1] if i else None)
             try:
                 engine.kv_cache.grow_to(engine.pool.num_blocks)

@@ -29,7 +29,7 @@ def _stage(fn: StageFunction, reads: str, writes: str) -> Stage:
 
 
 BEFORE_LAYERS = (
-    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted {SEQUENCES}"),
+    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted preempted waits_for width {SEQUENCES}"),
     _stage(inputs.prepare_inputs, f"scheduled {SEQUENCES}",
            "input_ids positions rope_cos rope_sin groups sample_rows sample_seqs"),
     _stage(inputs.embed, "input_ids", "resid_pre"),

@@ -9,7 +9,7 @@ from miniinfer.config import SamplingParams
 
 
 class SequenceStatus(StrEnum):
-    WAITING = "waiting"  # not admitted yet; it may hold blocks shared by a fork
+    WAITING = "waiting"  # not admitted yet, or preempted; it may hold blocks shared by a fork
     RUNNING = "running"  # takes part in steps
     FINISHED = "finished"  # finish_reason says why; its blocks stay until Engine.release
 
@@ -34,6 +34,11 @@ class Sequence:
     error: str | None = None  # the sentence that says why a sequence was aborted by the engine
     forced: dict[int, int] = field(default_factory=dict)
     prefill_chunk: int | None = None
+    arrival: int = 0  # its place in the order of arrival, given by the scheduler
+    arrival_step: int = 0  # steps that the scheduler had planned by then
+    num_cached_tokens: int = 0  # positions found in the prefix cache when it last started
+    num_preemptions: int = 0
+    block_hashes: list[bytes] = field(default_factory=list)  # of its first full blocks, as far as anybody asked
 
     @property
     def prompt_ids(self) -> list[int]:
@@ -61,6 +66,16 @@ class Sequence:
     def in_prefill(self) -> bool:
         """True while more than the newest token waits to be computed, or nothing was sampled or forced yet."""
         return self.num_uncomputed_tokens > 1 or self.num_output_tokens == 0
+
+    @property
+    def num_tokens_left(self) -> int:
+        """Positions that it will still compute if it ends by its length."""
+        return self.num_uncomputed_tokens + max(0, self.params.max_new_tokens - self.num_output_tokens)
+
+    @property
+    def final_num_positions(self) -> int:
+        """Positions in the cache if it ends by its length: the last token needs none."""
+        return max(self.num_tokens, self.num_prompt_tokens + self.params.max_new_tokens - 1)
 
     @property
     def finished(self) -> bool:

@@ -32,6 +32,9 @@ class StepState:
     # schedule. The only place where sequences are named: everything below holds indices into `scheduled`.
     scheduled: tuple[Scheduled, ...] = ()
     admitted: tuple[Sequence, ...] = ()  # those that this step took out of the waiting queue
+    preempted: tuple[Sequence, ...] = ()  # those that it put back there, without their blocks
+    waits_for: str | None = None  # what the first of the waiting lacked: see scheduler.Schedule
+    width: int = 0  # padded steps only (padding.py): rows of each sequence
 
     # prepare_inputs
     input_ids: Tensor = NOTHING  # [T] int64
@@ -39,6 +42,7 @@ class StepState:
     rope_cos: Tensor = NOTHING  # [T, 1, D]
     rope_sin: Tensor = NOTHING  # [T, 1, D]
     groups: tuple[AttnGroup, ...] = ()  # whose rows attend together
+    written_rows: Tensor = NOTHING  # padded steps only: [T] int64, the rows that are not padding
     sample_rows: tuple[int, ...] = ()  # rows (of T) after which a token is chosen: R of them, often none in a prefill
     sample_seqs: tuple[int, ...] = ()  # for each of them, the index into `scheduled`
 

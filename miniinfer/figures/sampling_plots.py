@@ -15,7 +15,7 @@ from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.sampling import Sampling
 
-ROW = 21  # px of a bar
+ROW = 20  # px of a bar
 SEGMENTS = 40  # most tokens on the cumulative bar; the others are its last part
 LABEL_WIDTH = 0.03  # of the bar, from which on a part is wide enough to be named
 
@@ -114,7 +114,7 @@ def cumulative_figure(
             )
     figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
     figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
-    return _plain(figure, colours, 170, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+    return _plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:
@@ -136,23 +136,29 @@ def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colour
     labels = [for_plotly(text(i)) for i in token_ids]
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     figure.update_xaxes(rangemode="tozero")
-    return _plain(figure, colours, ROW * len(y) + 80)
+    return _plain(figure, colours, ROW * len(y) + 72)
 
 
 def orders_figure(
-    first: Sampling, second: Sampling, names: tuple[str, str], count: int, text: TokenText, colours: Palette
+    first: Sampling, second: Sampling, names: tuple[str, str], count: int, text: TokenText, colours: Palette,
+    taken: tuple[int, int] | None = None,
 ) -> go.Figure:
-    """The used probabilities of two orders back to back: the best of either, a third of them cut in one, if any are."""
+    """The used probabilities of two records back to back: the best of either, a third of them cut in one, if any are.
+
+    taken: the tokens that stand out, for example because a run was forced to take them; else those that were drawn.
+    """
     a, b = first.used.probs, second.used.probs
-    either = {*first.order[:count].tolist(), *second.order[:count].tolist()}
+    marked = taken or (first.token_id, second.token_id)
+    either = {*first.order[:count].tolist(), *second.order[:count].tolist(), *marked}
     ranked = sorted(either, key=lambda i: (-max(float(a[i]), float(b[i])), i))
     both = [i for i in ranked if a[i] > 0 and b[i] > 0]
     alone = np.flatnonzero((a > 0) != (b > 0))
     alone = alone[np.argsort(-np.maximum(a, b)[alone], kind="stable")][: max(count // 3, count - len(both))]
-    ids = [*both[: count - len(alone)], *alone.tolist()]
+    ids = [*both[: count - len(alone)], *alone.tolist(), *marked]
+    ids = sorted(dict.fromkeys(ids), key=lambda i: (-max(float(a[i]), float(b[i])), i))
     y = list(range(len(ids)))
     figure = go.Figure()
-    for name, probs, sign, drawn in ((names[0], a, -1, first.token_id), (names[1], b, 1, second.token_id)):
+    for name, probs, sign, drawn in ((names[0], a, -1, marked[0]), (names[1], b, 1, marked[1])):
         values = [float(probs[i]) for i in ids]
         figure.add_bar(
             x=[sign * v for v in values], y=y, orientation="h", width=0.66, name=name, showlegend=False,
@@ -191,7 +197,7 @@ def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenT
     figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
     figure.update_layout(hovermode="x unified")
-    return _plain(figure, colours, 340)
+    return _plain(figure, colours, 270)
 
 
 def _plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:

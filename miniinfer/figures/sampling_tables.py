@@ -46,12 +46,54 @@ def tokens_table(sampling: Sampling, token_ids: Iterable[int], text: TokenText) 
     for i in token_ids:
         became = fate(sampling, i)
         rows.append({
-            "token": text(i), "id": i, "rank": sampling.rank_before(i, 0), "raw probability": float(raw.probs[i]),
-            "used probability": float(used.probs[i]), "fell at": became.at, "why": became.why,
-            "logit": float(raw.logits[i]),
+            "token": text(i), "id": i, "rank": sampling.rank_before(i, 0), "logit": float(raw.logits[i]),
+            "raw probability": float(raw.probs[i]), "used probability": float(used.probs[i]), "fell at": became.at,
+            "why": became.why,
         })
-    columns = ["token", "id", "rank", "raw probability", "used probability", "fell at", "why", "logit"]
+    columns = ["token", "id", "rank", "logit", "raw probability", "used probability", "fell at", "why"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def stage_table(sampling: Sampling, stage: int, token_ids: Sequence[int], text: TokenText) -> pd.DataFrame:
+    """The twin of a stage's figure: each token before and after the stage; the last row is all other tokens."""
+    after, before = sampling.stages[stage].probs, sampling.stages[max(stage - 1, 0)].probs
+    rows = []
+    for i in token_ids:
+        became = fate(sampling, i)
+        rows.append({
+            "token": text(i), "id": i, "drawn": "●" if i == sampling.token_id else "", "before": float(before[i]),
+            "after": float(after[i]), "fell at": became.at, "why": became.why,
+        })
+    others = sampling.vocab_size - len(rows)
+    if others:
+        shown = list(token_ids)
+        rows.append({
+            "token": f"(the other {others:,} tokens)", "id": -1, "drawn": "", "fell at": "", "why": "",
+            "before": max(0.0, 1 - float(before[shown].sum())), "after": max(0.0, 1 - float(after[shown].sum())),
+        })
+    return pd.DataFrame(rows)
+
+
+def bar_table(sampling: Sampling, coin: float, token_id: int, most: int, text: TokenText) -> pd.DataFrame:
+    """The twin of the cumulative bar: from where to where each token reaches, and on which the coin landed."""
+    probs = sampling.used.probs
+    ids = sampling.order[: min(most, int((probs > 0).sum()))]
+    ends = probs[ids].cumsum(dtype=float)
+    rows: list[dict[str, object]] = [
+        {
+            "token": text(int(i)), "id": int(i), "coin": f"{coin:.6f}" if i == token_id else "",
+            "raw probability": float(sampling.raw.probs[i]), "used probability": float(probs[i]),
+            "from": float(end - probs[i]), "to": float(end),
+        }
+        for i, end in zip(ids, ends, strict=True)
+    ]
+    if others := sampling.vocab_size - len(ids):
+        rows.append({
+            "token": f"(the other {others:,} tokens)", "id": -1, "coin": "" if token_id in ids else f"{coin:.6f}",
+            "raw probability": max(0.0, 1 - float(sampling.raw.probs[ids].sum())),
+            "used probability": max(0.0, 1 - float(ends[-1])), "from": min(1.0, float(ends[-1])), "to": 1.0,
+        })
+    return pd.DataFrame(rows)
 
 
 def orders_table(first: Sampling, second: Sampling, names: tuple[str, str], text: TokenText, most: int) -> pd.DataFrame:
@@ -110,37 +152,44 @@ def sweep_table(sweep: Sweep, token_ids: Sequence[int], text: TokenText) -> pd.D
 
 
 def penalties_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
-    """Which tokens the penalties counted, how often, and what each did to the logit."""
+    """Which tokens the penalties counted, how often, and how much each changed the logit."""
     rows = []
     stages = {stage.name: (before, stage) for before, stage in zip(sampling.stages, sampling.stages[1:], strict=False)}
     for i, in_prompt, in_output in counted(sampling):
         row: dict[str, object] = {
-            "token": text(i), "id": i, "in the prompt": times(in_prompt) if in_prompt else "",
-            "in the output": times(in_output) if in_output else "", "logit": float(sampling.raw.logits[i]),
+            "token": text(i), "id": i, "in prompt": times(in_prompt) if in_prompt else "",
+            "in output": times(in_output) if in_output else "", "logit": float(sampling.raw.logits[i]),
         }
-        for name, label in (("repetition", "repetition"), ("presence_frequency", "presence, frequency")):
+        for name, label in (("repetition", "repetition"), ("presence_frequency", "the others")):
             if name in stages:
                 before, after = stages[name]
-                row[f"changed by {label}"] = float(after.logits[i]) - float(before.logits[i])
+                row[f"by {label}"] = float(after.logits[i]) - float(before.logits[i])
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) -> pd.DataFrame:
-    """One row a run, branches below their trunk, with the probability on each edge."""
+    """One row a run, branches below their trunk, with the probabilities on each edge and the bytes of the KV cache."""
     rows = []
     for node in nodes:
-        info = node.run.info
-        edit = info.edit
+        info, kv = node.run.info, node.kv
+        edge, instead = node.edge, node.instead
         rows.append({
             "": "●" if info.run_id == current else "",
-            "run": "   " * max(0, node.depth - 1) + ("└ " if node.depth else "") + info.run_id, "name": info.name,
-            "at step": edit.step if edit else None, "took": text(node.token.token_id) if node.token else "",
-            "how": "" if edit is None else "forced" if node.forced else "new settings",
-            "model gave": node.raw_prob, "settings gave": node.used_prob,
+            "run": info.run_id, "trunk": info.parent or "", "name": info.name,
+            "output token": None if node.output is None else node.output + 1,
+            "took": text(edge.token.token_id) if edge else "",
+            "how": "" if info.edit is None else "forced" if node.forced else "new settings",
+            "model assigned": edge.raw_prob if edge else None, "settings assigned": edge.used_prob if edge else None,
+            "trunk took": text(instead.token.token_id) if instead else "",
+            "model assigned to that": instead.raw_prob if instead else None,
             "first difference": None if node.first_difference is None else node.first_difference + 1,
-            "KV bytes": node.kv_bytes, "of them shared": node.shared_bytes,
-            "output tokens": len(node.run.tokens) - info.num_prompt_tokens, "ended": node.run.finish_reason or "",
+            "KV used": kv.used_bytes if kv else None, "KV allocated": kv.allocated_bytes if kv else None,
+            "positions taken over": kv.taken_over if kv else None,
+            "positions shared now": kv.shared_positions if kv else None,
+            "shared, used": kv.shared_used_bytes if kv else None,
+            "shared, allocated": kv.shared_allocated_bytes if kv else None,
+            "output tokens": node.num_outputs, "ended": node.run.finish_reason or "",
         })
     return pd.DataFrame(rows)
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "attention": ("attn_norm", "qkv_proj", "rope", "write_kv", "attn_scores", "attn_pattern", "attn_mix", "attn_out"),
-    "mlp": ("mlp_norm", "mlp_hidden", "mlp_out"),
-    "unembed": ("final_norm", "unembed"),
-    "sampling": (*(f"processor_{i}" for i in range(1, 7)), "softmax", "sample"),
-}
+from miniinfer.measure.groups import STAGES as GROUPS
 
 
 def group_stage_ms(stage_ms: dict[str, float]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,12 @@ class Place:
     token_id: int
     forced: bool
     logprob: float | None
+
+
+def step_of_output(run: LiveRun, index: int) -> int | None:
+    """The step that chose output token `index`, counted from 0; None if the run has not come that far."""
+    chosen = (meta.step for meta in run.steps if meta.token_id is not None)
+    return next(itertools.islice(chosen, index, None), None)
 
 
 def place_of(run: LiveRun, step: int) -> Place | None:

@@ -13,6 +13,7 @@ def all_pages() -> list[StreamlitPage]:
     return [
         st.Page("pages/workspace.py", title="Workspace", default=True),
         st.Page("pages/sampling.py", title="Sampling"),
+        st.Page("pages/cost.py", title="Cost"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),
     ]

@@ -1,67 +1,94 @@
-"""The tree of runs: walk it, name a branch, hold two side by side, type a continuation."""
+"""The tree of runs: walk it with a click, name a run, type a continuation."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
+from miniinfer.figures.run_tree import tree_figure
 from miniinfer.figures.sampling_tables import tree_table
 from miniinfer.provenance import Provenance
-from miniinfer.trace.run import Run
-from miniinfer.trace.tree import tree_of
-from miniinfer.ui.sampling_look import Look, run_action
+from miniinfer.trace.tree import TreeNode, tree_of
+from miniinfer.ui.sampling_look import PLOT, Look, run_action
+from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.two_columns import draw_comparison
 
 MOST_TYPED = 64  # tokens; each is a step of the model
-PROBABILITY = st.column_config.NumberColumn(format="%.3g")
-COLUMNS = {
-    "": st.column_config.TextColumn(width=28, help="The run you are in."),
-    "name": st.column_config.TextColumn(width=150), "run": st.column_config.TextColumn(width=72),
-    "model gave": PROBABILITY, "settings gave": PROBABILITY,
-    "first difference": st.column_config.NumberColumn(help="First output token, from 1, that differs from the trunk."),
-    "KV bytes": st.column_config.NumberColumn(format="localized", help="All blocks this run holds."),
-    "of them shared": st.column_config.NumberColumn(
-        format="localized",
-        help="In blocks that its trunk holds too: in memory once. One of the two that writes into a block copies it.",
-    ),
-}  # fmt: skip
+TREE, OPENED = "sampling_tree_figure", "sampling_tree_opened"
 
 
 def draw_branches(look: Look) -> None:
     session = look.session
-    _continuation(look)
-    st.markdown("**Which runs are there, and where did they part?**")
+    if st.session_state.pop(OPENED, False):
+        st.rerun()  # a click in the tree has opened a run: the frame's transport stands on it too
+    typing, naming = st.columns([3, 2], gap="medium")
+    with typing:
+        _continuation(look)
+    with naming:
+        _name(look)
     runs = list(session.timeline)
     nodes = session.look(runs, lambda: tree_of(runs))
-    frame = tree_table(nodes, look.run.info.run_id, look.text)
-    picked = st.dataframe(
-        frame, key="sampling_tree", hide_index=True, on_select="rerun", selection_mode="single-row",
-        column_config=COLUMNS, row_height=28, width="stretch", height="content", placeholder="",
+    st.markdown("**Where did the runs part, and what did each token have?**")
+    run_id = look.run.info.run_id
+    st.plotly_chart(
+        tree_figure(nodes, run_id, session.timeline.cursor, look.text, look.colours), key=TREE, config=PLOT,
+        on_select=lambda: open_clicked(session), selection_mode="points", theme=None,
+        alt="The runs of this session as a tree; the table below has the same figures",
     )
-    rows = picked["selection"]["rows"]
-    chosen = nodes[rows[0]].run if rows and rows[0] < len(nodes) else None
-    if chosen is None:
-        st.caption("Choose a row to open that run, name it or hold it beside the one you are in.")
+    if len(nodes) == 1:
+        st.caption(
+            "One run so far. A branch starts where you force a token (Any token), type a continuation, or use other "
+            "settings from here; it then stands in this tree with the probability of the token that it took."
+        )
     else:
-        _chosen(look, chosen)
-    with st.expander("Tree as CSV"):
-        draw_table_twin(frame, "sampling_tree", Provenance.COMPUTED, "tree.csv")
+        _shared(look, nodes)
+    with st.expander("Table of the tree"):
+        draw_table_twin(tree_table(nodes, run_id, look.text), "sampling_tree", Provenance.COMPUTED, "tree.csv")
 
 
-def _chosen(look: Look, chosen: Run) -> None:
-    session, run_id = look.session, chosen.info.run_id
-    current = run_id == look.run.info.run_id
-    with st.form("sampling_rename", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
-        name = st.text_input(f"Name of {run_id}", value=chosen.info.name, max_chars=40, key=f"sampling_name_{run_id}")
-        if st.form_submit_button("Rename"):
-            run_action(lambda: session.rename(run_id, name))
-    if current:
-        st.caption("This is the run you are in; choose another row to open it or to compare.")
+def open_clicked(session: Session) -> None:
+    """Open the run of the dot that was clicked, at that dot's step."""
+    selected: Any = st.session_state.get(TREE)
+    for point in selected["selection"]["points"] if selected else ():
+        data = point.get("customdata")
+        if data and data[0] in session.timeline:
+            session.timeline.open(data[0])
+            session.timeline.cursor = int(data[1])
+            st.session_state[OPENED] = True
+            return
+
+
+def _shared(look: Look, nodes: tuple[TreeNode, ...]) -> None:
+    """What the run looked at shares with its trunk, in positions and in blocks, and where these numbers come from."""
+    mine = next((node for node in nodes if node.run is look.run), None)
+    if mine is None or mine.kv is None or mine.kv.shared_positions is None:
+        st.caption("Beside a violet edge: what the model assigned to the token. Click a dot to look at its step.")
         return
-    if st.button(f"Open {run_id}", key="sampling_open", type="primary"):
-        run_action(lambda: session.timeline.open(run_id))
-    if st.toggle(f"Hold {run_id} beside {look.run.info.run_id}", key="sampling_beside"):
-        draw_comparison(session, look.run, chosen)
+    kv, trunk = mine.kv, mine.run.info.parent
+    if kv.shared_positions:
+        now = (
+            f"It still shares {kv.shared_positions:,} of them with {trunk}: {kv.shared_used_bytes:,} bytes used, in "
+            f"blocks of {kv.shared_allocated_bytes:,} bytes allocated, which stand in memory once."
+        )
+    else:
+        now = f"It shares none of them with {trunk} now: their block was copied when one of the two wrote into it."
+    st.caption(
+        f"{mine.run.info.run_id} took over {kv.taken_over:,} positions of {trunk} and did not compute them again. "
+        f"{now} Bytes: {Provenance.COMPUTED.value} from positions, blocks and block tables; probabilities: "
+        f"{Provenance.COMPUTED.value} from the kept final-norm vectors."
+    )
+
+
+def _name(look: Look) -> None:
+    session, info = look.session, look.run.info
+    with st.form("sampling_rename", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.text_input(
+            f"Name of {info.run_id}, the run you are in", value=info.name, max_chars=40,
+            key=f"sampling_name_{info.run_id}",
+        )
+        if st.form_submit_button("Rename"):
+            run_action(lambda: session.rename(info.run_id, name))
 
 
 def _continuation(look: Look) -> None:

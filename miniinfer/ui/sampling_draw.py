@@ -7,13 +7,14 @@ import math
 import streamlit as st
 
 from miniinfer.figures.sampling_plots import cumulative_figure, draws_figure
-from miniinfer.figures.sampling_tables import draws_table, tokens_table
+from miniinfer.figures.sampling_tables import bar_table, draws_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.draws import MANY, Draws, coins_from, draw_many
 from miniinfer.ui.sampling_look import PLOT, Look
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 12
+SHOWN = 10
+ROWS = 200
 TRAIL = 12  # coins that stay on the bar
 
 
@@ -47,11 +48,11 @@ def draw_the_draw(look: Look) -> None:
     )
     if look.params.greedy:
         st.caption("Temperature 0 is greedy: one token fills the bar, so every coin lands on it.")
-    with st.expander("Table of the bar"):
-        best = sampling.order[: min(200, sampling.used.num_kept)].tolist()
-        draw_table_twin(tokens_table(sampling, best, look.text), "sampling_bar", Provenance.COMPUTED, "bar.csv")
     if state["sampling_many"]:
         _thousand(look, draw_many(sampling, coins_from(seed, index, MANY)))
+    with st.expander("Table of the bar"):
+        frame = bar_table(sampling, toss, token_id, ROWS, look.text)
+        draw_table_twin(frame, "sampling_bar", Provenance.COMPUTED, "bar.csv")
 
 
 def _thousand(look: Look, draws: Draws) -> None:

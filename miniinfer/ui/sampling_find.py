@@ -38,7 +38,8 @@ def draw_find(look: Look) -> None:
         column_config={
             "raw probability": PROBABILITY, "used probability": PROBABILITY,
             "rank": st.column_config.NumberColumn(format="localized", help="By the model's own logits, from 1."),
-            "id": st.column_config.NumberColumn(format="%d"), "why": st.column_config.TextColumn(width="large"),
+            "id": st.column_config.NumberColumn(format="%d"), "logit": st.column_config.NumberColumn(format="%.3f"),
+            "why": st.column_config.TextColumn(width=340),
         },
         row_height=28, height=420 if len(shown) > 13 else "content", width="stretch",
     )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import streamlit as st
 
@@ -30,9 +30,13 @@ class Look:
 
     session: Session
     run: LiveRun
-    model: LoadedModel
     place: Place
     params: SamplingParams
+
+    @property
+    def model(self) -> LoadedModel:
+        """The one that the run was made with; another may have been chosen for new runs since."""
+        return cast("LoadedModel", self.run.engine.model)
 
     def sampling(self, params: SamplingParams | None = None, coin: float | None = None) -> Sampling:
         """With these settings, by default the ones on the page. No model runs."""

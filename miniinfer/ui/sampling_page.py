@@ -1,4 +1,4 @@
-"""The sampling page: which token, the settings that are tried on it at the left, one of seven views at the right."""
+"""The sampling page: which token, the settings that are tried on it at the left, one of eight views at the right."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from miniinfer.figures.sampling_words import percent
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of
 from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.sampling_beside import draw_beside
 from miniinfer.ui.sampling_branches import draw_branches
 from miniinfer.ui.sampling_draw import draw_the_draw
 from miniinfer.ui.sampling_find import draw_find
@@ -24,7 +25,7 @@ from miniinfer.ui.session import Session
 
 VIEWS: dict[str, Callable[[Look], None]] = {
     "Stages": draw_stages, "Any token": draw_find, "Order": draw_orders, "The draw": draw_the_draw,
-    "What if": draw_what_if, "Branches": draw_branches, "Predict": draw_predict,
+    "What if": draw_what_if, "Branches": draw_branches, "Side by side": draw_beside, "Predict": draw_predict,
 }  # fmt: skip
 
 
@@ -38,8 +39,8 @@ def draw_sampling(session: Session) -> None:
             if error := st.session_state.get("sampling_error"):
                 with st.container(key="sampling_error_page"):
                     st.text(error)
-            run, model = session.timeline.current, session.model
-            if not isinstance(run, LiveRun) or model is None:
+            run = session.timeline.current
+            if not isinstance(run, LiveRun):
                 if session.status.state == "failed":
                     st.text(session.status.text)
                 st.text(
@@ -61,11 +62,10 @@ def draw_sampling(session: Session) -> None:
 
 
 def _draw(session: Session, run: LiveRun, place: Place) -> None:
-    assert session.model is not None
     left, right = st.columns([4, 13], gap="medium")
     with left, st.container(key="sampling_settings"):
         params = draw_settings(place.params, run.info.model.vocab_size)
-        look = Look(session, run, session.model, place, params)
+        look = Look(session, run, place, params)
         _actions(look)
     with right:
         try:
@@ -77,7 +77,10 @@ def _draw(session: Session, run: LiveRun, place: Place) -> None:
             "View", list(VIEWS), default="Stages", key="sampling_view", required=True, label_visibility="collapsed",
             persist_state="session", width="stretch",
         )
-        VIEWS[chosen or "Stages"](look)
+        try:
+            VIEWS[chosen or "Stages"](look)
+        except MiniInferError as error:  # another temperature or order of these settings may leave no number
+            st.text(str(error))
 
 
 def _head(look: Look) -> None:
@@ -88,18 +91,22 @@ def _head(look: Look) -> None:
     raw, used = float(own.raw.probs[place.token_id]), float(own.used.probs[place.token_id])
     verb = "was forced to take" if place.forced else "took"
     with st.container(key="sampling_head"):
-        st.text(
+        _say(
             f"Step {place.step}: after “…{before}” the run {verb} “{text(place.token_id)}”. The model assigned "
             f"{percent(raw)} to it, the run's settings {percent(used)}; {own.used.num_kept:,} of {own.vocab_size:,} "
             "tokens could be drawn."
         )
         if look.is_what_if:
             same = now.token_id == place.token_id
-            st.text(
+            _say(
                 f"What if: with the settings at the left, {now.used.num_kept:,} could be drawn, and the coin "
                 f"{now.coin:.4f} lands on “{text(now.token_id)}”{' as well' if same else ''}, which has "
                 f"{percent(float(now.used.probs[now.token_id]))}."
             )
+
+
+def _say(sentence: str) -> None:
+    st.text(sentence.replace(" %", "\u00a0%"))  # a line must not end between a number and its sign
 
 
 def _actions(look: Look) -> None:

@@ -18,7 +18,7 @@ from miniinfer.ui.sampling_look import PLOT, Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST = 30  # guesses
-SHOWN = 12
+SHOWN = 10
 ROUNDS = "sampling_rounds"
 
 
@@ -32,7 +32,7 @@ def draw_predict(look: Look) -> None:
         st.caption(f"The run ended ({run.finish_reason}), so there is no step {step}. Go back a few steps, or branch.")
     with st.form("sampling_guess", border=False, clear_on_submit=True):
         typed = st.text_area(
-            "Guesses, one a line", key="sampling_guesses", height=110, disabled=over,
+            "Guesses, one a line", key="sampling_guesses", height=84, disabled=over,
             help="The first token of each line counts, with or without a space in front, whichever is likelier.",
         )
         if st.form_submit_button(f"Reveal step {step}", type="primary", disabled=over):

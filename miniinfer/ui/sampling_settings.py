@@ -25,7 +25,7 @@ FIELDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("repetition_penalty", "Repetition", {"step": 0.05, "help": "Counts prompt and output, once per id. 1 = off."}),
     ("presence_penalty", "Presence", {"step": 0.1, "help": "Taken off each id in the output. 0 = off."}),
     ("frequency_penalty", "Frequency", {"step": 0.1, "help": "Taken off once for each time in the output. 0 = off."}),
-    ("seed", "Seed", {"step": 1, "help": "Same seed, same coins, whatever the settings."}),
+    ("seed", "Seed", {"help": "Same seed, same coins, whatever the settings."}),
 )
 BASE, ROWS, VALID = "sampling_base", "sampling_rows", "sampling_valid"
 
@@ -46,10 +46,7 @@ def draw_settings(base: SamplingParams, vocab_size: int) -> SamplingParams:
     columns = st.columns(2, gap="small")
     for place, (name, label, options) in enumerate(FIELDS):
         with columns[place % 2]:
-            value = st.number_input(
-                label, None, None, key=_key(name), persist_state="session",
-                format="%d" if isinstance(getattr(base, name), int) else "%g", **options,
-            )
+            value = _field(name, label, isinstance(getattr(base, name), int), options)
             sentence = complaint(name, value)
             if sentence:
                 good = False
@@ -66,6 +63,16 @@ def draw_settings(base: SamplingParams, vocab_size: int) -> SamplingParams:
         st.caption("The figures show the last settings that can be used; the run is as it was.")
         state[VALID] = dataclasses.replace(state[VALID], order=order)
     return state[VALID]
+
+
+def _field(name: str, label: str, whole: bool, options: dict[str, Any]) -> Any:
+    """What the field says; of the seed the text, if that is no whole number."""
+    if name == "seed":  # a number field drops what is above 2**53 without a word
+        text: str = st.text_input(label, key=_key(name), persist_state="session", max_chars=24, help=options["help"])
+        return int(text) if text.isascii() and text.strip().isdigit() else text
+    return st.number_input(
+        label, None, None, key=_key(name), persist_state="session", format="%d" if whole else "%g", **options
+    )
 
 
 def _draw_order() -> tuple[str, ...]:
@@ -103,7 +110,7 @@ def reset_settings() -> None:
 def _fill(params: SamplingParams) -> None:
     state = st.session_state
     for name, _, _ in FIELDS:
-        state[_key(name)] = getattr(params, name)
+        state[_key(name)] = str(params.seed) if name == "seed" else getattr(params, name)
     for name in PROCESSOR_NAMES:
         state[_key(name, "on")] = name in params.order
     state[ROWS] = [*params.order, *(name for name in PROCESSOR_NAMES if name not in params.order)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.sampling_plots import stage_figure, stage_tokens
-from miniinfer.figures.sampling_tables import stages_table, tokens_table
+from miniinfer.figures.sampling_tables import stage_table, stages_table
 from miniinfer.figures.sampling_words import describe_order, stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
 from miniinfer.ui.sampling_look import PLOT, Look
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 14
+SHOWN = 12
 SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
@@ -34,7 +34,7 @@ def draw_stages(look: Look) -> None:
     frame = stages_table(sampling, look.text)
     picked = st.dataframe(
         frame, key="sampling_stage_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        column_config=COLUMNS, row_height=28, width="stretch", height="content", placeholder="",
+        column_config=COLUMNS, row_height=25, width="stretch", height="content", placeholder="",
     )
     rows = picked["selection"]["rows"]
     stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)
@@ -46,7 +46,7 @@ def draw_stages(look: Look) -> None:
         f"stage. Order: {describe_order(sampling.params.order)}."
     )
     with st.expander("Table of this figure"):
-        shown = tokens_table(sampling, stage_tokens(sampling, stage, SHOWN), look.text)
+        shown = stage_table(sampling, stage, stage_tokens(sampling, stage, SHOWN), look.text)
         draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv")
 
 

@@ -1,4 +1,4 @@
-"""What other temperatures would do, how sure greedy is, and what the penalties counted."""
+"""What other temperatures would do, how far ahead greedy's token is, and what the penalties counted."""
 
 from __future__ import annotations
 
@@ -31,10 +31,14 @@ def draw_what_if(look: Look) -> None:
     first = zip(sweep.temperatures, sweep.winners, (None, *sweep.winners), strict=False)
     changes = [f"from {t:g} on “{text(winner)}”" for t, winner, before in first if winner != before]
     st.text(f"The same coin, {sweep.coin:.4f}, draws: {', '.join(changes)}.")
-    with st.expander("Table of the sweep"):
-        draw_table_twin(sweep_table(sweep, leaders, text), "sampling_sweep", Provenance.COMPUTED, "temperatures.csv")
-    _margin(look)
-    _penalties(look)
+    left, right = st.columns([2, 3], gap="medium")
+    with left:
+        _margin(look)
+        with st.expander("Table of the sweep"):
+            frame = sweep_table(sweep, leaders, text)
+            draw_table_twin(frame, "sampling_sweep", Provenance.COMPUTED, "temperatures.csv")
+    with right:
+        _penalties(look)
 
 
 def _margin(look: Look) -> None:
@@ -56,5 +60,8 @@ def _penalties(look: Look) -> None:
     if params.repetition_penalty == 1 and not params.presence_penalty and not params.frequency_penalty:
         st.caption("All three are off at the left; this is what they would count.")
     else:
-        st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output only.")
-    draw_table_twin(penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv")
+        st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output.")
+    st.caption("By: how much the logit was changed, by repetition and by the others (presence and frequency).")
+    draw_table_twin(
+        penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv", height=132
+    )

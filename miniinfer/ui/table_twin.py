@@ -9,9 +9,14 @@ from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 
 
-def draw_table_twin(frame: pd.DataFrame, key: str, source: Provenance, file_name: str) -> None:
-    """A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text."""
-    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True)
+def draw_table_twin(
+    frame: pd.DataFrame, key: str, source: Provenance, file_name: str, *, height: int | None = None
+) -> None:
+    """A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text.
+
+    height: in px, for a table that scrolls in a place of its own.
+    """
+    st.dataframe(frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto", placeholder="")
     left, right = st.columns([5, 1], vertical_alignment="center")
     left.caption(f"Figures: {source.value}.")
     right.download_button(

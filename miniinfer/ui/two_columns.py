@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
+from miniinfer.config import SamplingParams
 from miniinfer.figures.tables import comparison_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
+
+_OFF = SamplingParams()
 
 
 def draw_comparison(session: Session, a: Run, b: Run) -> None:
@@ -18,9 +21,14 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
     columns = st.columns(2)
     for column, letter, run, output in zip(columns, "AB", (a, b), outputs, strict=True):
         with column, st.container(key=f"compare_{letter}"):
-            st.text(f"{letter} · {_settings(run)}")  # not a caption: a model file's name is not ours
+            st.text(f"{letter} · {settings_line(run)}")  # not a caption: a model file's name is not ours
             st.text(output)
-    st.text(_verdict(comparison))
+    st.text(verdict(comparison, ("A", "B")))
+    draw_comparison_table(comparison)
+
+
+def draw_comparison_table(comparison: RunComparison) -> None:
+    """One row an output token, and what its columns mean."""
     draw_table_twin(comparison_table(comparison), "compare", Provenance.COMPUTED, "comparison.csv")
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
@@ -41,15 +49,25 @@ def show_blanks(text: str) -> str:
     return "␣" * before + inner + "␣" * (len(text) - before - len(inner))
 
 
-def _settings(run: Run) -> str:
+def settings_line(run: Run) -> str:
+    """What the run was made with."""
+    return f"{run.info.model_name}, {run.info.dtype}, {sampler_line(run)}"
+
+
+def sampler_line(run: Run) -> str:
+    """The settings of the run's sampler; those that are off are left out, but for temperature, top-p and top-k."""
     p = run.info.params
-    return (
-        f"{run.info.model_name}, {run.info.dtype}, temperature {p.temperature:g}, top-p {p.top_p:g}, top-k {p.top_k}, "
-        f"seed {p.seed}"
-    )
+    line = f"temperature {p.temperature:g}, top-p {p.top_p:g}, top-k {p.top_k}"
+    for name in ("min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"):
+        if getattr(p, name) != getattr(_OFF, name):
+            line += f", {name.replace('_', ' ')} {getattr(p, name):g}"
+    if p.order != _OFF.order:
+        line += f", order {' → '.join(p.order) or 'of no stage'}"
+    return f"{line}, seed {p.seed}"
 
 
-def _verdict(comparison: RunComparison) -> str:
+def verdict(comparison: RunComparison, names: tuple[str, str]) -> str:
+    """Where the two part, in a sentence."""
     if not comparison.same_prompt:
         return "The prompts differ, so the distributions are of different contexts."
     first = comparison.first_difference
@@ -58,4 +76,5 @@ def _verdict(comparison: RunComparison) -> str:
     pair = comparison.pairs[first]
     assert pair.a is not None
     assert pair.b is not None
-    return f"First difference at output token {first + 1}: {pair.a.text!r} in A, {pair.b.text!r} in B."
+    a, b = (f"{token.text!r} in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
+    return f"First difference at output token {first + 1}: {a}, {b}."

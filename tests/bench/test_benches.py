@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 
 import pytest
+import torch
 
-from bench import engine, payload, recording, report, sampling, setting
+from bench import batching, engine, payload, recording, report, sampling, setting
+from bench.passage import passage
 from bench.report import Figure
 from miniinfer.models.loader import LoadedModel
 
@@ -53,6 +55,19 @@ def test_payload(endless: LoadedModel) -> None:
     assert found["prefill of 40 tokens"].value > step[-1]
     parts = ("next token", "rows", "JSON and the rest")
     assert all(f"decode step, 40 tokens: {part}" in found for part in parts)
+
+
+def test_batching(endless: LoadedModel) -> None:
+    """Both sides compute the same: greedy choices of the same weights, also for rows that are padded on the left."""
+    twin = batching.transformers_twin(endless)
+    found = sane(batching.beside(endless, twin, [9] * 8, "8 together", rounds=2))
+    assert found["8 together: ours : theirs"].most == pytest.approx(1 / 1.5)
+    prompts = [passage(endless.tokenizer, length) for length in (4, 9, 6)]
+    ours, theirs = batching.OurDecoding(endless, prompts), batching.TwinDecoding(twin, prompts)
+    for _ in range(3):
+        ours.step()
+        theirs.step()
+    assert [seq.output_ids for seq in ours.seqs] == torch.stack(theirs.output, dim=1).tolist()
 
 
 def test_sampling(endless: LoadedModel) -> None:

@@ -66,3 +66,12 @@ def cached(engine: Engine, seq: Sequence) -> Tensor:
 def same(a: list[Tensor], b: list[Tensor]) -> bool:
     """Bit for bit."""
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+@torch.inference_mode()
+def poison(engine: Engine) -> None:
+    """Fill every free block with NaN, but for those that the prefix cache keeps."""
+    engine.kv_cache.grow_to(engine.pool.num_blocks)
+    for block, count in enumerate(engine.pool.ref_counts):
+        if count == 0 and block not in engine.pool.prefixes:
+            engine.kv_cache.data[:, :, :, block] = float("nan")

@@ -9,6 +9,7 @@ import torch
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.kv_cache import KEYS, VALUES, KVCache
+from miniinfer.engine.lookup import kv_at
 from miniinfer.errors import OutOfBlocksError
 from tests.engine.helpers import GREEDY, PROMPT, PROMPTS, SMALL, run_all, solo, tiny_engine
 from tests.engine.tiny import TINY
@@ -127,3 +128,18 @@ def test_what_earlier_owners_left_in_a_block_reaches_nobody() -> None:
     for seq in seqs:
         assert seq.error is None
         assert seq.output_ids == solo(seq.prompt_ids, seq.params)[0]
+
+
+def test_a_gather_writes_over_the_one_before() -> None:
+    """Keys over keys and values over values, and never one over the other; what a panel was given is a copy."""
+    engine = tiny_engine()
+    seq = engine.add_request(PROMPT, GREEDY)
+    engine.step()
+    blocks = torch.tensor(seq.block_table)
+    first = engine.kv_cache.gather(0, KEYS, blocks, 1, 7)
+    values = engine.kv_cache.gather(0, VALUES, blocks, 1, 7)
+    again = engine.kv_cache.gather(1, KEYS, blocks, 1, 7)
+    assert again.data_ptr() == first.data_ptr() != values.data_ptr()
+    for kept, which in zip(kv_at(engine, seq, 0, 0, 7), (KEYS, VALUES), strict=True):
+        engine.kv_cache.gather(2, which, blocks, 1, 7)
+        assert torch.equal(kept, engine.kv_cache.gather(0, which, blocks, 1, 7))

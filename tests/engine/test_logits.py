@@ -12,7 +12,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine import logits as processors
 from miniinfer.engine.logits import process
 from miniinfer.engine.sampler import probabilities, sampler_trace
-from miniinfer.errors import NotFiniteError
+from miniinfer.errors import BadInputError, NotFiniteError
 
 INF = math.inf
 
@@ -67,6 +67,22 @@ def test_a_huge_temperature_makes_all_equal_but_for_what_is_cut(value: float) ->
 
 def test_large_logits() -> None:
     assert used(row(1000, 0)) == [1, 0]
+
+
+def test_half_precision_is_computed_in_float32() -> None:
+    """SMP-02: divided in float16, these would overflow to infinity and then NaN."""
+    half = row(20, 19.5).half()
+    assert (half / 1e-4).isinf().all()
+    assert used(half, temperature=1e-4) == [1, 0]
+    assert used(row(20, 19.5).bfloat16(), temperature=1e-4) == [1, 0]
+
+
+def test_top_p_of_almost_nothing_keeps_the_best_and_of_nothing_is_refused() -> None:
+    """SMP-02"""
+    logits = row(*map(math.log, (0.5, 0.3, 0.15, 0.05)))
+    assert used(logits, top_p=1e-30) == [1, 0, 0, 0]
+    with pytest.raises(BadInputError, match="top_p must be above 0"):
+        used(logits, top_p=0.0)
 
 
 @pytest.mark.parametrize(("k", "kept"), [(0, 5), (1, 1), (2, 2), (4, 4), (5, 5), (50, 5)])

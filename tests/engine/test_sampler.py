@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin, draw, falling_order, land, logprob, sampler_trace
+from miniinfer.trace.draws import draw_many
+from miniinfer.trace.sampling import sampling_of
 from tests.engine.helpers import PROMPT, logits_by_seq, run_all, tiny_engine
 
 
@@ -109,6 +111,14 @@ def test_the_trace_says_who_was_cut_by_what_and_how_all_rank() -> None:
     bar = trace.probs[trace.order].double().cumsum(0)
     place = trace.order.tolist().index(trace.token_id)
     assert trace.hi == pytest.approx(bar[place].item())
+
+
+def test_a_million_draws_never_give_the_token_of_probability_zero() -> None:
+    """SMP-08, through the draw that many coins at once go through."""
+    sampling = sampling_of(torch.tensor([-math.inf, 0.0]), SamplingParams(temperature=1.0, top_p=1.0), coin=0.5)
+    assert sampling.used.probs.tolist() == [0, 1]
+    coins = np.random.default_rng(0).random(1_000_000)
+    assert draw_many(sampling, coins).counts.tolist() == [0, 1_000_000]
 
 
 def test_logprob_is_the_natural_logarithm_of_the_used_probability() -> None:

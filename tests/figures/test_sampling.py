@@ -16,6 +16,7 @@ from miniinfer.trace.prediction import Guess, score
 from miniinfer.trace.sampling import ORDERS, Sampling, sampling_of
 
 HOSTILE = "<img src=x onerror=alert(1)>"
+LIGHT = palette(dark=False)
 PROBS = (0.4, 0.3, 0.15, 0.1, 0.05)
 
 
@@ -100,11 +101,11 @@ def test_penalties_are_listed_with_how_often_they_counted() -> None:
     sampling = of(prompt=(0, 2), output=(0, 3, 3), repetition_penalty=2.0, presence_penalty=0.5, frequency_penalty=0.25)
     assert counted(sampling) == [(0, 1, 1), (3, 0, 2), (2, 1, 0)]
     frame = tables.penalties_table(sampling, text).set_index("id")
-    assert frame.loc[0, "in the prompt"] == "once"
-    assert frame.loc[3, "in the output"] == "twice"
-    assert frame.loc[3, "changed by presence, frequency"] == pytest.approx(-1.0)
-    assert frame.loc[2, "changed by presence, frequency"] == 0
-    assert frame.loc[2, "changed by repetition"] == pytest.approx(sampling.raw.logits[2])  # below 0: times 2
+    assert frame.loc[0, "in prompt"] == "once"
+    assert frame.loc[3, "in output"] == "twice"
+    assert frame.loc[3, "by the others"] == pytest.approx(-1.0)
+    assert frame.loc[2, "by the others"] == 0
+    assert frame.loc[2, "by repetition"] == pytest.approx(sampling.raw.logits[2])  # below 0: times 2
 
 
 def test_the_draws_table_adds_up() -> None:
@@ -168,3 +169,40 @@ def test_searching_the_vocabulary() -> None:
     assert search_tokens(texts, "99", probs) == []
     assert search_tokens(texts, "", probs) == []
     assert search_tokens(texts, "<S", probs) == [6]
+
+
+def test_the_stage_plots_twin_has_its_bars_and_adds_up() -> None:
+    """SMP-09: columns with names, the drawn token marked, the rest of the vocabulary as a row."""
+    sampling = of(top_k=2)
+    stage = [s.name for s in sampling.stages].index("top_k")
+    frame = tables.stage_table(sampling, stage, [0, 1, 2], text)
+    assert frame["token"].tolist()[-1] == "(the other 2 tokens)"
+    assert frame["before"].tolist() == pytest.approx([0.4, 0.3, 0.15, 0.15], abs=1e-6)
+    assert frame["after"].tolist() == pytest.approx([4 / 7, 3 / 7, 0, 0], abs=1e-6)
+    assert frame["fell at"].tolist() == ["", "", "Top-k", ""]
+    assert frame["id"][frame["drawn"] == "●"].tolist() == [sampling.token_id]
+    assert frame["before"].sum() == pytest.approx(1)
+    assert frame["after"].sum() == pytest.approx(1)
+    figure = plots.stage_figure(sampling, stage, 3, text, LIGHT)
+    assert list(figure.data[1].x) == pytest.approx(frame["after"].tolist())
+
+
+def test_the_bars_twin_says_from_where_to_where_each_token_reaches() -> None:
+    sampling = of()
+    frame = tables.bar_table(sampling, 0.55, 1, 2, text)
+    assert frame["from"].tolist() == pytest.approx([0, 0.4, 0.7], abs=1e-6)
+    assert frame["to"].tolist() == pytest.approx([0.4, 0.7, 1], abs=1e-6)
+    assert frame["coin"].tolist() == ["", "0.550000", ""]
+    assert frame["used probability"].sum() == pytest.approx(1)
+    assert frame["raw probability"].sum() == pytest.approx(1)
+    assert tables.bar_table(sampling, 0.95, 3, 2, text)["coin"].tolist() == ["", "", "0.950000"]
+
+
+def test_two_runs_back_to_back_show_what_each_took_even_if_it_is_far_down() -> None:
+    first, second = of(top_k=2), of()
+    figure = plots.orders_figure(first, second, ("r2", "r1"), 2, text, LIGHT, taken=(4, 0))
+    labels = list(figure.layout.yaxis.ticktext)
+    assert len(labels) == len(set(labels)) >= 3
+    left, right = figure.data
+    assert labels[list(left.marker.color).index(LIGHT.step)] == "t4", "forced, and cut by the settings"
+    assert labels[list(right.marker.color).index(LIGHT.step)] == "t0"

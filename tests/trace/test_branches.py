@@ -13,7 +13,7 @@ from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.prediction import Guess, score
 from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.trace.sampling import sampling_of
-from miniinfer.trace.tree import tree_of
+from miniinfer.trace.tree import KVShare, Sharer, tree_of
 from tests.trace.live import PROMPT, finished_run, live_run
 
 
@@ -88,19 +88,62 @@ def test_the_tree_has_probabilities_on_its_edges_and_shared_bytes() -> None:
     nodes = tree_of([run, lone, branch, twig])
     assert [(n.run.info.run_id, n.depth) for n in nodes] == [("r1", 0), ("r2", 1), ("r3", 2), ("r9", 0)]
     root, first, second, _ = nodes
-    assert (root.token, root.shared_bytes, root.first_difference) == (None, None, None)
+    assert (root.edge, root.output, root.first_difference) == (None, None, None)
     place = sampling_of(
         run.logits_at(len(PROMPT) + 4), run.info.params, run.seq.token_ids[:7], run.seq.token_ids[7:12]
     )
-    assert first.raw_prob == pytest.approx(float(place.raw.probs[other]))
-    assert first.used_prob == pytest.approx(float(place.used.probs[other]))
-    assert (first.forced, first.first_difference) == (True, 5)
-    assert second.forced is False
-    block = run.engine.kv_cache.block_bytes
-    assert first.kv_bytes == first.shared_bytes == len(branch.seq.block_table) * block
-    branch.step()  # writes into the last shared block, which is copied first
-    first = tree_of([run, branch])[1]
-    assert first.shared_bytes == first.kv_bytes - block
+    assert first.edge is not None
+    assert first.instead is not None
+    assert (first.edge.token.token_id, first.instead.token.token_id) == (other, run.steps[5].token_id)
+    assert first.edge.raw_prob == pytest.approx(float(place.raw.probs[other]))
+    assert first.edge.used_prob == pytest.approx(float(place.used.probs[other]))
+    assert first.instead.raw_prob == pytest.approx(float(place.raw.probs[run.steps[5].token_id]))
+    assert (first.forced, first.output, first.first_difference) == (True, 5, 5)
+    assert (second.forced, second.output) == (False, 5)
+
+
+def test_shared_kv_bytes_are_those_of_the_positions_and_those_of_the_blocks() -> None:
+    """Blocks of 4 positions, prompt of 7: step 4 leaves at position 10, so 2 blocks are full and the third is not."""
+    run = finished_run()
+    cache = run.engine.kv_cache
+    branch = run.fork(ForceToken(4, 11), "r2", "b")
+    assert run.steps[3].context_len == 10
+    root, node = tree_of([run, branch])
+    assert node.kv == KVShare(
+        10, 10 * cache.position_bytes, 3 * cache.block_bytes, 10, 10, 10 * cache.position_bytes, 3 * cache.block_bytes
+    )
+    assert root.kv is not None
+    assert (root.kv.positions, root.kv.taken_over, root.kv.shared_positions) == (18, 0, None)
+    assert root.sharers == (Sharer("r2", 10, 10 * cache.position_bytes, 3 * cache.block_bytes),)
+    branch.step()  # writes position 10 into the third block, which is copied first
+    root, node = tree_of([run, branch])
+    assert node.kv == KVShare(
+        11, 11 * cache.position_bytes, 3 * cache.block_bytes, 10, 8, 8 * cache.position_bytes, 2 * cache.block_bytes
+    )
+    twig = branch.fork(ForceToken(2, 12), "r3", "t")  # leaves at position 8: two full blocks of the root
+    root, node, last = tree_of([run, branch, twig])
+    assert [(s.run_id, s.positions) for s in root.sharers] == [("r2", 8), ("r3", 8)]
+    assert [(s.run_id, s.positions) for s in node.sharers] == [("r3", 8)]
+    assert last.sharers == ()
+    held = {block for r in (run, branch, twig) for block in r.seq.block_table}
+    assert run.engine.pool.num_used == len(held), "what is shared stands in memory once"
+
+
+def test_the_branch_that_left_last_stands_nearest_to_its_trunk() -> None:
+    run = finished_run()
+    branches = [run.fork(ForceToken(step, 11), f"r{n}", "b") for n, step in ((2, 3), (3, 8), (4, 5))]
+    assert [n.run.info.run_id for n in tree_of([run, *branches])] == ["r1", "r3", "r4", "r2"]
+
+
+def test_a_branch_whose_trunk_is_gone_is_a_root_that_shares_with_nobody() -> None:
+    run = finished_run()
+    branch = run.fork(ForceToken(6, 11), "r2", "b")
+    run.release()
+    (node,) = tree_of([branch])
+    assert (node.depth, node.output, node.instead, node.first_difference) == (0, 5, None, None)
+    assert node.edge is not None
+    assert node.kv is not None
+    assert (node.kv.taken_over, node.kv.shared_positions) == (12, None)
 
 
 def test_scores_come_from_the_distribution() -> None:

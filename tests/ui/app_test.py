@@ -106,6 +106,17 @@ class App:
         self.button(label).click()
         return self._run()
 
+    def select(self, key: str, **selection: Any) -> App:
+        """What a table or plot sends when rows or points are chosen in it: select("tree", rows=[2]). A full run.
+
+        AppTest has no such method of its own. Each later run forgets what was chosen.
+        """
+        kinds = ("dataframe", "plotly_chart")
+        found = next(
+            e.proto for kind in kinds for e in self.test.get(kind) if e.proto.id.rpartition("-")[2] == key
+        )
+        return self._run(WidgetState(id=found.id, string_value=json.dumps({"selection": selection})))
+
     # What is seen
 
     @property

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "compare", "model")
+PAGES = ("workspace", "sampling", "cost", "compare", "model")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -35,7 +35,7 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     assert app.components == {"transport"}
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "Compare", "Model"]
+    assert names == ["Workspace", "Sampling", "Cost", "Compare", "Model"]
     app.run()
     assert app.components == {"transport"}
 

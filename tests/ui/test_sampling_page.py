@@ -9,48 +9,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import PROCESSOR_NAMES, SamplingParams
+from miniinfer.engine.sampler import coin
 from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.ui.sampling_settings import complaint
 from tests.ui.app_test import MARKUP, App
+from tests.ui.sampling import current, field, frame, plots, sampling, show, texts
 
-VIEWS = ["Stages", "Any token", "Order", "The draw", "What if", "Branches", "Predict"]
+VIEWS = ["Stages", "Any token", "Order", "The draw", "What if", "Branches", "Side by side", "Predict"]
 HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
-
-
-def sampling(app: App, step: int = 3, view: str = "Stages") -> App:
-    """The page with the current run stepped to `step`."""
-    app.session.step_to(step, math.inf)
-    app.open("sampling")
-    return show(app, view)
-
-
-def show(app: App, view: str) -> App:
-    app.test.session_state["sampling_view"] = view
-    return app.run()
-
-
-def current(app: App) -> Any:
-    run = app.session.timeline.current
-    assert run is not None
-    return run
-
-
-def texts(app: App) -> str:
-    return "\n".join(t.value for t in app.test.text)
-
-
-def field(app: App, name: str) -> Any:
-    return app.test.number_input(key=f"sampling_{name}_value")
-
-
-def frame(app: App, place: int = 0) -> pd.DataFrame:
-    return app.test.dataframe[place].value
-
-
-def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -61,7 +30,7 @@ def test_each_view_has_at_most_two_plots_and_a_table(app: App, view: str) -> Non
         app.test.button(key="sampling_thousand").click()
         app.run()
         assert len(plots(app)) == 2
-    if view != "Predict":
+    if view not in ("Predict", "Side by side"):
         assert len(app.test.dataframe) > 0
 
 
@@ -80,7 +49,7 @@ def test_all_tokens_count(app: App) -> None:
     sampling(app)
     assert frame(app)["tokens left"].iloc[0] == 49_152
     labels = plots(app)[0]["layout"]["yaxis"]["ticktext"]
-    assert labels[-1] == "the other 49,138 tokens"
+    assert labels[-1] == "the other 49,140 tokens"
 
 
 def test_settings_are_tried_at_once_and_the_run_is_unharmed(app: App) -> None:
@@ -103,12 +72,13 @@ def test_settings_are_tried_at_once_and_the_run_is_unharmed(app: App) -> None:
     [
         ("temperature", -0.5, "temperature must be 0 (greedy) or more"), ("top_p", 0.0, "top_p must be above 0"),
         ("top_p", 1.5, "top_p must be above 0"), ("min_p", 1.0, "min_p must be at least 0 and below 1"),
-        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"), ("seed", -1, "seed must be"),
+        ("repetition_penalty", 0.0, "repetition_penalty must be above 0"), ("seed", "-1", "seed must be"),
+        ("seed", "1e3", "seed must be"), ("seed", "", "seed must be"), ("seed", "18446744073709551616", "seed must be"),
         ("top_k", -1, "top_k must be a whole number"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
-    app: App, name: str, value: float, sentence: str
+    app: App, name: str, value: float | str, sentence: str
 ) -> None:
     sampling(app)
     before = frame(app)
@@ -118,6 +88,64 @@ def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
     pd.testing.assert_frame_equal(frame(app), before)
     assert len(app.session.timeline) == 1
     assert app.test.button(key="sampling_use").disabled
+
+
+def test_a_seed_above_what_a_browser_counts_to_is_the_one_that_is_used(app: App) -> None:
+    sampling(app)
+    field(app, "seed").set_value(str(2**64 - 1))
+    app.run()
+    assert frame(app)["setting"].iloc[-1] == f"coin {coin(2**64 - 1, 2):.4f}"
+    app.session.new_run("Hi", SamplingParams(seed=2**64 - 1), chat=False, one_pass=True)
+    sampling(app, step=2)
+    assert field(app, "seed").value == str(2**64 - 1)
+    assert "What if" not in texts(app)
+
+
+@pytest.mark.parametrize(
+    "extreme",
+    [
+        {"temperature": 0.0, "top_k": 1}, {"temperature": 1e-30, "min_p": 0.999}, {"temperature": 1e308, "top_p": 0.5},
+        {"repetition_penalty": 1e308}, {"presence_penalty": 1e308, "frequency_penalty": 1e308},
+        {"presence_penalty": -1e38}, {"presence_penalty": -1e308}, {"order": ()},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_no_extreme_setting_breaks_a_view(app: App, extreme: dict[str, Any]) -> None:
+    sampling(app, step=4)
+    for name, value in extreme.items():
+        if name == "order":
+            for stage in PROCESSOR_NAMES:
+                app.test.checkbox(key=f"sampling_{stage}_on").uncheck()
+        else:
+            field(app, name).set_value(value)
+    app.run()
+    assert "What if: with the settings at the left" in texts(app) or "so no token can be drawn" in texts(app)
+    for view in VIEWS:
+        show(app, view)  # App fails on any exception
+    assert len(current(app).steps) == 4
+
+
+def test_logits_that_are_no_numbers_are_a_sentence_in_every_view(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampling(app)
+    run = current(app)
+    monkeypatch.setattr(run, "logits_at", lambda position: torch.full((49_152,), math.nan))
+    for view in VIEWS:
+        show(app, view)
+        assert "The model's logits are not usable (the best is nan)" in texts(app)
+
+
+def test_a_prefill_that_is_not_finished_and_a_run_that_has_not_begun_are_sentences(app: App) -> None:
+    app.session.new_run("One two three", SamplingParams(), chat=False, one_pass=False)
+    sampling(app, step=1)
+    assert "Step 1 chose no token: the prompt is still being prefilled" in texts(app)
+    app.session.timeline.cursor = 0
+    assert "No token has been chosen yet" in texts(app.run())
+
+
+def test_an_address_of_an_earlier_session_is_said_to_be_that(open_app: Callable[..., App]) -> None:
+    app = open_app(run="r7", step="3").open_first("sampling")
+    assert "starts a new session: the runs of the earlier one were cleared" in texts(app)
+    assert texts(app.run()).count("Step 1: after") == 1
 
 
 def test_a_value_that_is_no_number_is_a_sentence_too() -> None:
@@ -161,7 +189,7 @@ def test_a_preset_fills_the_fields(app: App) -> None:
 
 def test_running_the_prompt_again_keeps_both_runs(app: App) -> None:
     sampling(app)
-    field(app, "seed").set_value(5)
+    field(app, "seed").set_value("5")
     app.run()
     app.test.button(key="sampling_new_run").click()
     app.run()
@@ -194,6 +222,31 @@ def test_any_token_is_found_by_text_and_id_with_its_reason(app: App) -> None:
     assert frame(app)["id"].iloc[0] == 49_151
 
 
+def test_a_row_that_is_chosen_is_the_token_that_is_forced(app: App) -> None:
+    sampling(app, view="Any token")
+    assert app.test.button(key="sampling_force").disabled
+    chosen = frame(app).iloc[4]
+    app.select("sampling_find_rows", rows=[4])
+    assert not app.test.button(key="sampling_force").disabled
+    assert f"“{chosen['token']}”, id {chosen['id']}" in texts(app)
+    app.test.button(key="sampling_force").click()
+    app.select("sampling_find_rows", rows=[4])
+    assert current(app).info.edit == ForceToken(3, chosen["id"])
+    assert current(app).steps[2].token_id == chosen["id"]
+    assert "was forced to take" in texts(app)
+
+
+def test_a_row_of_the_stages_shows_that_stage(app: App) -> None:
+    sampling(app)
+    assert app.test.markdown[-1].value.startswith("**What does Top-p leave?")
+    app.select("sampling_stage_rows", rows=[3])
+    assert app.test.markdown[-1].value == "**What does Temperature change? It cuts nothing**"
+    app.select("sampling_stage_rows", rows=[0])
+    assert app.test.markdown[-1].value == "**What does the model itself say?**"
+    app.select("sampling_stage_rows", rows=[8])  # the draw itself: the distribution it is made from
+    assert "Softmax" in app.test.markdown[-1].value
+
+
 def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
     sampling(app, view="The draw")
     before = list(current(app).seq.token_ids)
@@ -202,36 +255,6 @@ def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
     app.run()
     assert "Coin 4 of seed 0" in texts(app)
     assert current(app).seq.token_ids == before
-
-
-def test_a_typed_continuation_is_one_branch_with_several_forced_tokens(app: App) -> None:
-    sampling(app, view="Branches")
-    app.test.text_input(key="sampling_typed").set_value(" the city of light")
-    next(b for b in app.test.button if b.label == "Branch with this").click()
-    app.run()
-    branch = current(app)
-    assert len(app.session.timeline) == 2
-    assert "".join(t.text for t in branch.tokens[-4:]) == " the city of light"
-    assert [m.forced for m in branch.steps[2:]] == [True] * 4
-    assert frame(app)["of them shared"].iloc[1] == 0, "its one block was shared until it was written into"
-    assert frame(app)["took"].iloc[1] == "␣the"
-    assert app.session.timeline.cursor == len(branch.steps)
-
-
-def test_a_run_can_be_named(app: App) -> None:
-    sampling(app, view="Branches")
-    app.session.rename(current(app).info.run_id, "  the   trunk ")
-    app.session.rename(current(app).info.run_id, "   ")
-    app.run()
-    assert frame(app)["name"].tolist() == ["the trunk"]
-
-
-def test_an_empty_continuation_is_a_sentence(app: App) -> None:
-    sampling(app, view="Branches")
-    next(b for b in app.test.button if b.label == "Branch with this").click()
-    app.run()
-    assert "The continuation is empty" in texts(app)
-    assert len(app.session.timeline) == 1
 
 
 def test_guesses_are_scored_from_the_run(app: App) -> None:

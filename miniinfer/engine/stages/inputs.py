@@ -16,6 +16,7 @@ def schedule(engine: Engine, state: StepState) -> None:
     choice = engine.scheduler.schedule(parked=engine.parked_sequences(), only=state.only)
     state.scheduled = tuple(choice.scheduled)
     state.admitted = tuple(choice.admitted)
+    state.preempted, state.waits_for, state.width = tuple(choice.preempted), choice.waits_for, choice.width
 
 
 def prepare_inputs(engine: Engine, state: StepState) -> None:

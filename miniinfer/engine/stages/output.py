@@ -74,6 +74,8 @@ def commit(engine: Engine, state: StepState) -> None:
     errors = {state.sample_seqs[r]: str(error) for r, error in state.errors.items()}
     outcomes = []
     for i, entry in enumerate(state.scheduled):
+        if entry.num_tokens == 0:
+            continue  # nothing but padding
         new_ids = [token_ids[i]] if i in token_ids and i not in errors else []
         reason = "abort" if i in errors else None
         if reason is None and entry.stop == entry.seq.num_tokens:
@@ -82,6 +84,7 @@ def commit(engine: Engine, state: StepState) -> None:
     # Nothing above has changed anything, and nothing below can fail: the step counts as a whole or not at all.
     for entry, new_ids, reason, error in outcomes:
         entry.seq.num_computed_tokens = entry.stop
+        engine.scheduler.computed(entry)
         entry.seq.token_ids.extend(new_ids)
         if reason is not None:
             engine.scheduler.remove(entry.seq)

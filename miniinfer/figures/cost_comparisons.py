@@ -1,0 +1,103 @@
+"""Plotly figures that hold two ways side by side: with and without the cache, two precisions, prefill and decode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from miniinfer.figures.cost_words import ms
+from miniinfer.figures.palette import Palette
+from miniinfer.figures.plain import plain
+from miniinfer.measure.records import OnOff, PrecisionComparison
+
+LEAST_TOKENS = 8  # places of the output that a figure has room for
+
+
+def cache_time_figure(lengths: Sequence[OnOff], colours: Palette, height: int) -> go.Figure:
+    """A step with and without the cache over the length, both axes logarithmic."""
+    figure = go.Figure()
+    xs = [one.context_len for one in lengths]
+    ways = (
+        ("without the cache", [one.off for one in lengths], colours.series[3]),
+        ("with the cache", [one.on for one in lengths], colours.series[2]),
+    )
+    for name, stats, colour in ways:
+        figure.add_scatter(
+            x=xs, y=[s.median_ms for s in stats], mode="lines+markers", name=name,
+            line={"color": colour, "width": 2}, marker={"size": 8}, hovertemplate="%{y:.1f} ms",
+            error_y={"type": "data", "symmetric": False, "array": [s.p90_ms - s.median_ms for s in stats],
+                     "arrayminus": [s.median_ms - s.p10_ms for s in stats], "width": 3},
+        )  # fmt: skip
+    _length_axis(figure, xs)
+    tops = [s.p90_ms for _, stats, _ in ways for s in stats]
+    _log_ticks(figure, "ms a step (measured)", [s.p10_ms for _, stats, _ in ways for s in stats] + tops)
+    return plain(figure, colours, height)
+
+
+def cache_ratio_figure(lengths: Sequence[OnOff], colours: Palette, height: int) -> go.Figure:
+    """How many times as long, beside how many times as many positions are computed."""
+    figure = go.Figure()
+    xs = [one.context_len for one in lengths]
+    figure.add_scatter(
+        x=xs, y=xs, mode="lines", name="positions computed, without : with", hovertemplate="%{y:,} : 1",
+        line={"color": colours.series[5], "width": 2, "dash": "dash"},
+    )
+    figure.add_scatter(
+        x=xs, y=[one.ratio for one in lengths], mode="lines+markers+text", name="time, without : with (measured)",
+        text=[f"{one.ratio:.1f}" for one in lengths], textposition="bottom center", textfont={"size": 11},
+        line={"color": colours.series[1], "width": 2}, marker={"size": 8}, hovertemplate="%{y:.2f} : 1",
+    )
+    figure.add_hline(y=1, line={"color": colours.text, "width": 1, "dash": "dot"})
+    _length_axis(figure, xs)
+    _log_ticks(figure, "ratio", [1.0, *xs, *(one.ratio for one in lengths)])
+    return plain(figure, colours, height)
+
+
+def _length_axis(figure: go.Figure, lengths: Sequence[int]) -> None:
+    figure.update_xaxes(
+        type="log", title="positions in the text", tickvals=list(lengths), ticktext=[f"{n:,}" for n in lengths]
+    )
+
+
+def _log_ticks(figure: go.Figure, title: str, values: Sequence[float]) -> None:
+    """A logarithmic axis with 1, 2, 5 of each decade, written out."""
+    decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+    ticks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    figure.update_yaxes(type="log", title=title, tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])
+
+
+def margin_figure(found: PrecisionComparison, colours: Palette, height: int) -> go.Figure:
+    """How far the best token was ahead at each place, in each precision, up to a little past the first difference."""
+    figure = go.Figure()
+    first = found.first_difference
+    shades = (colours.series[1], colours.series[0], colours.series[3])
+    for run, colour, symbol in zip(found.runs, shades, ("circle", "square", "diamond"), strict=False):
+        tokens = run.tokens if first is None else run.tokens[: first + 1]  # after it they tell different texts
+        figure.add_scatter(
+            x=list(range(1, len(tokens) + 1)), y=[t.margin for t in tokens], mode="lines+markers", name=run.dtype,
+            line={"color": colour, "width": 2}, marker={"size": 7, "symbol": symbol}, hovertemplate="%{y:.3f} logits",
+        )
+    if first is not None:
+        figure.add_vline(
+            x=first + 1, line={"color": colours.branch, "width": 2, "dash": "dot"}, annotation_text="first difference",
+            annotation_position="top right", annotation_font={"color": colours.branch},
+        )
+    shown = len(found.runs[0].tokens) if first is None else max(first + 3, LEAST_TOKENS)
+    figure.update_xaxes(title="output token", range=[0.5, shown + 0.5])
+    figure.update_yaxes(title="lead of the best, in logits", rangemode="tozero")
+    return plain(figure, colours, height)
+
+
+def bars_figure(values: Mapping[str, float], shades: Sequence[str], colours: Palette, height: int) -> go.Figure:
+    """One bar a name, in milliseconds."""
+    figure = go.Figure(
+        go.Bar(
+            x=list(values.values()), y=list(values), orientation="h", width=0.6, marker_color=list(shades),
+            text=[ms(v) for v in values.values()], textposition="auto", hovertemplate="%{y}: %{text}<extra></extra>",
+        )
+    )
+    figure.update_xaxes(rangemode="tozero", title="ms")
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return plain(figure, colours, height, showlegend=False)

@@ -1,0 +1,214 @@
+"""Plotly figures of what a token costs. Pure functions of records and colours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import plotly.graph_objects as go
+
+from miniinfer.figures.cost_words import megabytes, ms, stage_name
+from miniinfer.figures.palette import Palette
+from miniinfer.figures.plain import plain
+from miniinfer.measure.groups import ATTENTION, BOOKKEEPING, MLP, SAMPLING, UNEMBED
+from miniinfer.measure.records import Calibration, Curve, PrecisionComparison, StageTime, StepTimes
+from miniinfer.measure.summary import StageSum, by_stage
+
+Nesting = Literal["stage", "layer"]
+ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and for a line around
+GROUP_NAMES = {MLP: "MLP"}
+LABELLED = 0.05  # points with at least this share of their step have a name in the roofline
+NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
+GAP = "between stages"
+
+
+def group_colours(colours: Palette) -> dict[str, str]:
+    """Attention is blue as everywhere; a sampler's amber; what is between the stages is grey."""
+    brown, blue, _, rose, indigo, grey = colours.series
+    return {ATTENTION: blue, MLP: indigo, UNEMBED: rose, SAMPLING: brown, BOOKKEEPING: grey, GAP: colours.cut}
+
+
+def faded(colour: str) -> str:
+    """#rrggbb at three quarters of its strength, so that neighbours can be told apart."""
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red}, {green}, {blue}, 0.72)"
+
+
+def flame_figure(
+    step: StepTimes, order: Sequence[str], nesting: Nesting, colours: Palette, height: int
+) -> go.Figure:
+    """A step as wide as its time, its parts below it, and so on down to one stage of one layer.
+
+    nesting: what stands under a part: its stages, each cut into layers, or its layers, each cut into stages.
+    """
+    shown = group_colours(colours)
+    what = f"prefill, {step.num_tokens} tokens" if step.phase == "prefill" else f"decode at {step.context_len}"
+    # By id: label, id of what stands above, own time, colour.
+    nodes: dict[str, tuple[str, str, float, str]] = {"step": (what, "", 0.0, colours.grid)}
+    total = {"step": step.step_ms}
+    parts: dict[str, list[StageTime]] = {}
+    for stage in step.stages:
+        parts.setdefault(stage.group, []).append(stage)
+    for group, stages in parts.items():
+        nodes[group] = (GROUP_NAMES.get(group, group), "step", 0.0, shown[group])
+        for stage in stages:
+            name = stage_name(stage.stage, order)
+            layer = "" if stage.layer is None else f"layer {stage.layer}"
+            labels = [name, layer] if nesting == "stage" else [layer or name, name if layer else ""]
+            path = group
+            for label in filter(None, labels):
+                parent, path = path, f"{path}/{label}"
+                odd = label == layer and stage.layer is not None and stage.layer % 2 == 1
+                nodes.setdefault(path, (label, parent, 0.0, faded(shown[group]) if odd else shown[group]))
+            label, parent, own, colour = nodes[path]
+            nodes[path] = (label, parent, own + stage.ms, colour)
+    nodes[GAP] = (GAP, "step", max(step.gap_ms, 0.0), shown[GAP])
+    for key, (_, _, own, _) in nodes.items():
+        above = key
+        while above and above != "step":
+            total[above] = total.get(above, 0.0) + own
+            above = nodes[above][1]
+    keys = list(nodes)
+    widths = [1 if total[k] > NARROW * step.step_ms else 0 for k in keys]  # a line around a sliver would hide it
+    figure = go.Figure(
+        go.Icicle(
+            ids=keys, labels=[nodes[k][0] for k in keys], parents=[nodes[k][1] for k in keys],
+            values=[nodes[k][2] for k in keys], branchvalues="remainder", sort=False, tiling={"orientation": "v"},
+            marker={"colors": [nodes[k][3] for k in keys], "line": {"width": widths, "color": colours.grid}},
+            text=[f"{ms(total[k])}, {total[k] / step.step_ms:.1%}" for k in keys], leaf={"opacity": 1},
+            texttemplate=["%{label}<br>%{text}" if total[k] > ROOMY * step.step_ms else "%{label}" for k in keys],
+            hovertemplate="%{label}<br>%{text}<extra></extra>", pathbar={"visible": False},
+        )
+    )
+    plain(figure, colours, height, showlegend=False)
+    return figure.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0}, uniformtext={"minsize": 11, "mode": "hide"})
+
+
+def roofline_figure(
+    steps: Sequence[StepTimes], calibration: Calibration, dtype: str, order: Sequence[str], colours: Palette,
+    height: int,
+) -> go.Figure:
+    """Each kind of stage as a point under the machine's two roofs. Its area is its time's share of the step."""
+    figure = go.Figure()
+    rate, bandwidth = calibration.operations_per_second[dtype], calibration.bytes_per_second
+    ridge = rate / bandwidth
+    points = {step.phase: [s for s in by_stage(step) if s.operations and s.num_bytes] for step in steps}
+    xs = [s.intensity for stages in points.values() for s in stages]
+    low, high = min(*xs, ridge) / 2, max(*xs, ridge) * 2
+    figure.add_scatter(
+        x=[low, ridge], y=[low * bandwidth / 1e9, rate / 1e9], mode="lines", name=f"memory, {bandwidth / 1e9:.1f} GB/s",
+        line={"color": colours.series[2], "width": 2.5}, hoverinfo="skip",
+    )
+    figure.add_scatter(
+        x=[ridge, high], y=[rate / 1e9] * 2, mode="lines", name=f"arithmetic, {rate / 1e9:,.0f} GFLOP/s",
+        line={"color": colours.text, "width": 2.5}, hoverinfo="skip",
+    )
+    look = {"prefill": (colours.series[0], "square"), "decode": (colours.series[1], "circle")}
+    for step in steps:
+        stages = points[step.phase]
+        colour, symbol = look[step.phase]
+        shares = [s.ms / step.step_ms for s in stages]
+        figure.add_scatter(
+            x=[s.intensity for s in stages], y=[s.operations_per_second / 1e9 for s in stages],
+            mode="markers", name=step.phase,
+            marker={"color": colour, "symbol": symbol, "size": [7 + 40 * share**0.5 for share in shares],
+                    "opacity": 0.75, "line": {"width": 1, "color": colours.text}},
+            customdata=[[stage_name(s.stage, order), ms(s.ms), megabytes(s.num_bytes), share]
+                        for s, share in zip(stages, shares, strict=True)],
+            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[3]:.1%} of the step<br>"
+            "%{customdata[2]} moved, %{x:.2f} operations a byte, %{y:.2f} GFLOP/s",
+        )  # fmt: skip
+        named = [s for s, share in zip(stages, shares, strict=True) if share >= LABELLED]
+        for place in neighbours(named):
+            best = max(place, key=lambda s: s.ms)
+            left = step.phase == "decode"  # the two phases often share a place: one name on each side of it
+            figure.add_annotation(
+                x=math.log10(best.intensity), y=math.log10(best.operations_per_second / 1e9), showarrow=False,
+                text="<br>".join(stage_name(s.stage, order) for s in sorted(place, key=lambda s: -s.ms)),
+                align="right" if left else "left", xanchor="right" if left else "left", xshift=-20 if left else 20,
+                yanchor="middle" if len(place) < 3 else "top", yshift=0 if len(place) < 3 else 8,
+                font={"size": 11, "color": colour},
+            )
+    figure.update_xaxes(type="log", title="operations for each byte moved (computed)", dtick=1)
+    figure.update_yaxes(type="log", title="GFLOP/s (measured)", dtick=1)
+    return plain(figure, colours, height)
+
+
+def neighbours(stages: Sequence[StageSum]) -> list[list[StageSum]]:
+    """Points that lie too close for a name each: within a quarter of a decade across and a decade up."""
+    found: list[list[StageSum]] = []
+    for stage in sorted(stages, key=lambda s: -s.ms):
+        for place in found:
+            across = abs(math.log10(stage.intensity / place[0].intensity))
+            up = abs(math.log10(stage.operations_per_second / place[0].operations_per_second))
+            if across < NEAR_ACROSS and up < NEAR_UP:
+                place.append(stage)
+                break
+        else:
+            found.append([stage])
+    return found
+
+
+def curve_bytes_figure(curve: Curve, colours: Palette, height: int) -> go.Figure:
+    """What one token moves, by part, over the positions in the cache."""
+    figure = go.Figure()
+    xs = [c.context_len for c in curve.costs]
+    parts = (
+        ("weights", [c.weight_bytes for c in curve.costs], colours.series[4]),
+        ("KV cache", [c.kv_bytes for c in curve.costs], colours.series[2]),
+        ("everything else", [c.other_bytes for c in curve.costs], colours.series[5]),
+    )
+    for name, values, colour in parts:
+        figure.add_scatter(
+            x=xs, y=[v / 1e6 for v in values], mode="lines", name=name, stackgroup="bytes",
+            line={"color": colour, "width": 1.5}, hovertemplate="%{y:,.1f} MB",
+        )
+    figure.update_xaxes(title="positions in the cache", rangemode="tozero")
+    figure.update_yaxes(title="MB a token (computed)", rangemode="tozero")
+    figure.update_layout(hovermode="x unified")
+    return plain(figure, colours, height)
+
+
+def curve_time_figure(curve: Curve, calibration: Calibration | None, colours: Palette, height: int) -> go.Figure:
+    """Measured steps with their 10th to 90th percentile, over the line that moving the bytes alone would take."""
+    figure = go.Figure()
+    if calibration is not None:
+        figure.add_scatter(
+            x=[c.context_len for c in curve.costs], y=[calibration.seconds(c.num_bytes) * 1000 for c in curve.costs],
+            mode="lines", name="moving the bytes (estimated)", hovertemplate="%{y:.1f} ms",
+            line={"color": colours.series[2], "width": 2, "dash": "dash"},
+        )
+    steps = [t.step for t in curve.times]
+    figure.add_scatter(
+        x=[t.context_len for t in curve.times], y=[s.median_ms for s in steps], mode="lines+markers",
+        name="step (measured)", line={"color": colours.series[1], "width": 2}, marker={"size": 9},
+        error_y={"type": "data", "symmetric": False, "array": [s.p90_ms - s.median_ms for s in steps],
+                 "arrayminus": [s.median_ms - s.p10_ms for s in steps], "width": 4},
+        hovertemplate="%{y:.1f} ms",
+    )  # fmt: skip
+    figure.update_xaxes(title="positions in the cache", rangemode="tozero")
+    figure.update_yaxes(title="ms a token", rangemode="tozero")
+    return plain(figure, colours, height)
+
+
+def precision_figure(found: PrecisionComparison, colours: Palette, height: int) -> go.Figure:
+    """Every precision relative to the first."""
+    reference = found.runs[0]
+    figure = go.Figure()
+    names = ["weights", "KV cache a token", "prefill", "decode"]
+    for run, colour in zip(found.runs, (colours.series[1], colours.series[0], colours.series[3]), strict=False):
+        values = [
+            run.weight_bytes / reference.weight_bytes, run.kv_bytes_per_token / reference.kv_bytes_per_token,
+            run.prefill_ms / reference.prefill_ms, run.decode_ratio,
+        ]
+        shown = [
+            megabytes(run.weight_bytes), f"{run.kv_bytes_per_token:,} B", ms(run.prefill_ms), ms(run.decode.median_ms)
+        ]
+        figure.add_bar(
+            x=values, y=names, orientation="h", name=run.dtype, marker_color=colour, text=shown, textposition="auto",
+            hovertemplate="%{y}: %{text}, %{x:.2f} of " + reference.dtype + "<extra></extra>",
+        )
+    figure.update_xaxes(rangemode="tozero", tickformat=".0%", title=f"of {reference.dtype}")
+    figure.update_yaxes(autorange="reversed")
+    return plain(figure, colours, height, barmode="group")

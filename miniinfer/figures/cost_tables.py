@@ -1,0 +1,137 @@
+"""The cost of a token as tables. Times in ms, memory in bytes, shares from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from miniinfer.figures.cost_words import stage_name
+from miniinfer.measure.records import CacheOff, Calibration, Curve, PrecisionComparison, StepTimes
+from miniinfer.measure.summary import bound_of, by_stage
+from miniinfer.trace.records import StepMeta
+
+GAP, STEP = "between the stages", "step"
+
+
+def time_table(prefill: StepTimes, decode: StepTimes, order: Sequence[str]) -> pd.DataFrame:
+    """One row a kind of stage, all layers together, then the gap and the step. Measured."""
+    both = {step.phase: {s.stage: s for s in by_stage(step)} for step in (prefill, decode)}
+    rows = []
+    for name, found in both["decode"].items():
+        first = both["prefill"][name]
+        rows.append(_time_row(found.group, stage_name(name, order), first.ms, found.ms, prefill, decode))
+    rows.append(_time_row(GAP, GAP, prefill.gap_ms, decode.gap_ms, prefill, decode))
+    rows.append(_time_row(STEP, STEP, prefill.step_ms, decode.step_ms, prefill, decode))
+    return pd.DataFrame(rows)
+
+
+def _time_row(
+    part: str, stage: str, prefill_ms: float, decode_ms: float, prefill: StepTimes, decode: StepTimes
+) -> dict[str, object]:
+    return {
+        "part": part, "stage": stage, "prefill ms": prefill_ms, "of prefill": prefill_ms / prefill.step_ms,
+        "decode ms": decode_ms, "of decode": decode_ms / decode.step_ms,
+    }
+
+
+def layers_table(steps: Sequence[StepTimes], order: Sequence[str]) -> pd.DataFrame:
+    """Every stage of every layer, with what it moves and computes."""
+    rows: list[dict[str, object]] = []
+    for step in steps:
+        for time, cost in zip(step.stages, step.costs, strict=True):
+            rows.append({
+                "phase": step.phase, "part": time.group, "layer": time.layer, "stage": stage_name(time.stage, order),
+                "ms": time.ms, "weight bytes": cost.weight_bytes, "KV bytes": cost.kv_bytes,
+                "other bytes": cost.input_bytes + cost.written_bytes, "operations": cost.operations,
+            })
+        rows.append({"phase": step.phase, "part": GAP, "layer": None, "stage": GAP, "ms": step.gap_ms})
+    return pd.DataFrame(rows)
+
+
+def roofline_table(
+    steps: Sequence[StepTimes], calibration: Calibration, dtype: str, order: Sequence[str]
+) -> pd.DataFrame:
+    """Bytes and operations computed, ms and rates measured, the least time estimated from the calibration."""
+    rows = []
+    for step in steps:
+        for stage in by_stage(step):
+            bound = bound_of(stage, calibration, dtype)
+            if bound is None:
+                continue
+            rows.append({
+                "phase": step.phase, "stage": stage_name(stage.stage, order), "ms": stage.ms,
+                "bytes": stage.num_bytes, "of them weights": stage.weight_bytes, "of them KV": stage.kv_bytes,
+                "operations": stage.operations, "operations per byte": stage.intensity,
+                "GB/s": stage.bytes_per_second / 1e9, "GFLOP/s": stage.operations_per_second / 1e9,
+                "limited by": bound.by, "least ms": bound.least_ms, "of the limit": bound.least_ms / stage.ms,
+            })
+    return pd.DataFrame(rows)
+
+
+def curve_table(curve: Curve, calibration: Calibration | None) -> pd.DataFrame:
+    """Bytes by part (computed); ms where it was measured, and what moving the bytes would take (estimated)."""
+    measured = {t.context_len: t.step for t in curve.times}
+    ratios = {t.context_len: t.ratio for t in curve.times}
+    rows = []
+    for cost in curve.costs:
+        at = measured.get(cost.context_len)
+        rows.append({
+            "positions": cost.context_len, "weight bytes": cost.weight_bytes, "KV bytes": cost.kv_bytes,
+            "other bytes": cost.other_bytes, "bytes": cost.num_bytes,
+            "ms": at.median_ms if at else None, "p10 ms": at.p10_ms if at else None,
+            "p90 ms": at.p90_ms if at else None, "ratio": ratios.get(cost.context_len),
+            "estimated ms": calibration.seconds(cost.num_bytes) * 1000 if calibration else None,
+        })
+    return pd.DataFrame(rows)
+
+
+def cache_off_table(found: CacheOff) -> pd.DataFrame:
+    """One row a length."""
+    return pd.DataFrame([
+        {
+            "positions": one.context_len, "with ms": one.on.median_ms, "without ms": one.off.median_ms,
+            "ratio": one.ratio, "computed with": 1, "computed without": one.context_len,
+            "largest logit difference": one.max_difference, "margin": one.margin,
+        }
+        for one in found.lengths
+    ])  # fmt: skip
+
+
+def precision_table(found: PrecisionComparison) -> pd.DataFrame:
+    """One row a precision. Without a device allocator there is no column for it."""
+    frame = pd.DataFrame([
+        {
+            "precision": run.dtype, "weight bytes": run.weight_bytes, "embedding bytes": run.embedding_bytes,
+            "KV bytes a token": run.kv_bytes_per_token, "prefill ms": run.prefill_ms,
+            "decode ms": run.decode.median_ms, "p90 ms": run.decode.p90_ms, "ratio": run.decode_ratio,
+            "allocator bytes": run.allocator_bytes,
+        }
+        for run in found.runs
+    ])  # fmt: skip
+    return frame.dropna(axis="columns", how="all")
+
+
+def precision_tokens_table(found: PrecisionComparison, texts: dict[int, str]) -> pd.DataFrame:
+    """One row an output token: what each precision took, and how far the best was ahead there, in logits."""
+    rows = []
+    for place, tokens in enumerate(zip(*(run.tokens for run in found.runs), strict=True)):
+        row: dict[str, object] = {"output token": place + 1}
+        for run, token in zip(found.runs, tokens, strict=True):
+            row[run.dtype] = texts[token.token_id]
+            row[f"margin {run.dtype}"] = token.margin
+            row[f"probability {run.dtype}"] = token.probs[token.token_id]
+        row["same"] = "yes" if len({t.token_id for t in tokens}) == 1 else "no"
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def run_table(steps: Sequence[StepMeta]) -> pd.DataFrame:
+    """Every step of the run as it was stepped."""
+    return pd.DataFrame([
+        {
+            "step": m.step, "phase": m.phase, "tokens": m.num_scheduled, "positions": m.context_len, "ms": m.step_ms,
+            "weight bytes": m.weight_bytes_read, "KV bytes": m.kv_bytes_read,
+        }
+        for m in steps
+    ])  # fmt: skip

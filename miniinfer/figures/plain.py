@@ -1,0 +1,20 @@
+"""The one look of plotly figures: no chrome but grid lines, one font, the page's own background."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from miniinfer.figures.palette import Palette
+
+
+def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
+    """Give a figure the look of all of them. layout: what plotly's update_layout takes."""
+    figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    return figure.update_layout(
+        height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
+    )
+
+

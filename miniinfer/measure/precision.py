@@ -1,0 +1,103 @@
+"""The same run in several precisions: bytes, time in the same rounds, and where the text first differs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+from miniinfer.config import SamplingParams
+from miniinfer.engine.engine import Engine
+from miniinfer.engine.sequence import Sequence as EngineSequence
+from miniinfer.engine.weights import ModelLike
+from miniinfer.errors import BadInputError
+from miniinfer.measure.clock import DeviceClock, allocator_bytes
+from miniinfer.measure.progress import Measurement, Progress, part
+from miniinfer.measure.records import PrecisionComparison, PrecisionRun, PrecisionToken, Stats
+from miniinfer.measure.workload import check_lengths, endless_params, own_engine, rounds_of
+
+TOKENS = 32
+WARM_UP = 2  # steps, with the cache already filled
+
+
+class _Course:
+    """One precision's run: the prompt, then a token a step, whatever the others take."""
+
+    def __init__(self, model: ModelLike, ids: Sequence[int], params: SamplingParams) -> None:
+        self.model = model
+        self.engine: Engine = own_engine(model, one_pass=len(ids))
+        self.clock = DeviceClock(self.engine.device)
+        self.seq: EngineSequence = self.engine.add_request(ids, params)
+        self.logits: list[Tensor] = []
+
+    def step(self) -> float:
+        states = []
+        taken = self.clock.time(lambda: states.append(self.engine.step(only=self.seq)))
+        state = states[0]
+        assert state is not None
+        self.logits.append(state.raw_logits[-1].clone())
+        return taken
+
+    def token(self, place: int, others: Sequence[int]) -> PrecisionToken:
+        """others: the tokens that are compared at this place."""
+        logits = self.logits[place]
+        best = logits.topk(2).values
+        probs = logits.softmax(-1)
+        return PrecisionToken(
+            self.seq.output_ids[place], float(best[0] - best[1]), {i: float(probs[i]) for i in set(others)}
+        )
+
+
+def warm_up_steps(model: ModelLike, ids: Sequence[int], params: SamplingParams) -> Measurement[None]:
+    """A short run of each precision, thrown away: its kernels are loaded, its memory is touched."""
+    course = _Course(model, ids, endless_params(params, 1 + WARM_UP))
+    for number in range(1 + WARM_UP):
+        yield Progress("warm-up", number / (1 + WARM_UP))
+        course.step()
+
+
+def measure_precision(
+    models: Mapping[str, ModelLike], ids: Sequence[int], params: SamplingParams, *, tokens: int = TOKENS
+) -> Measurement[PrecisionComparison]:
+    """models: by dtype, the reference first. The decode steps of all of them take turns, in a new order each round."""
+    if len(models) < 2:
+        raise BadInputError("A comparison needs at least two precisions.")
+    check_lengths([len(ids)], tokens, min(model.config.context_length for model in models.values()))
+    settings = endless_params(params, tokens)
+    for place, (name, model) in enumerate(models.items()):
+        share = 0.3 / len(models)
+        yield Progress(f"{name}: warm-up", place * share)
+        yield from part(warm_up_steps(model, ids, params), place * share, (place + 1) * share)
+    courses = {name: _Course(model, ids, settings) for name, model in models.items()}
+    prefill = {}
+    for name, course in courses.items():
+        yield Progress(f"{name}: prefill", 0.3)
+        prefill[name] = course.step()
+    taken: dict[str, list[float]] = {name: [] for name in courses}
+    if tokens > 1:
+        taken = yield from part(
+            rounds_of(
+                {name: course.step for name, course in courses.items()}, rounds=tokens - 1, warm_up=0, text="decode"
+            ), 0.3, 1,
+        )  # fmt: skip
+    first = next(iter(courses))
+    chosen = [[course.seq.output_ids[i] for course in courses.values()] for i in range(tokens)]
+    runs = tuple(
+        _run(name, courses[name], prefill[name], taken[name], taken[first], chosen) for name in courses
+    )
+    differs = next((i for i, ids_ in enumerate(chosen) if len(set(ids_)) > 1), None)
+    return PrecisionComparison(len(ids), settings.temperature, runs, differs)
+
+
+def _run(
+    name: str, course: _Course, prefill_ms: float, taken: list[float], reference: list[float], chosen: list[list[int]]
+) -> PrecisionRun:
+    model = course.model
+    return PrecisionRun(
+        name, model.weights.nbytes, model.weights.embedding.nbytes,
+        model.config.kv_bytes_per_token(model.weights.dtype.itemsize), allocator_bytes(course.engine.device),
+        prefill_ms, Stats.of(taken, 1 + WARM_UP),
+        statistics.median(a / b for a, b in zip(taken, reference, strict=True)),
+        tuple(course.token(place, ids) for place, ids in enumerate(chosen)),
+    )

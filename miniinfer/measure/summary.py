@@ -1,0 +1,83 @@
+"""Steps told by stage or by part: times, bytes and operations of all layers together, and what bounds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from miniinfer.measure.groups import GROUPS, group_of
+from miniinfer.measure.records import Calibration, StepTimes
+
+
+@dataclass(frozen=True)
+class StageSum:
+    """One kind of stage in a step, all layers together. ms: measured; the rest: computed."""
+
+    stage: str
+    group: str
+    ms: float
+    weight_bytes: int
+    kv_bytes: int
+    num_bytes: int
+    operations: int
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte moved; NaN if it moves none."""
+        return self.operations / self.num_bytes if self.num_bytes else math.nan
+
+    @property
+    def operations_per_second(self) -> float:
+        return self.operations / self.ms * 1000 if self.ms > 0 else math.nan
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.num_bytes / self.ms * 1000 if self.ms > 0 else math.nan
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the calibrated machine allows for a stage: the least time, and whether memory or arithmetic sets it."""
+
+    least_ms: float
+    by: str  # "memory" or "arithmetic"
+
+
+def by_stage(step: StepTimes) -> tuple[StageSum, ...]:
+    """In the order of the program."""
+    names = list(dict.fromkeys(s.stage for s in step.stages))
+    found = []
+    for name in names:
+        costs = [c for c in step.costs if c.stage == name]
+        found.append(
+            StageSum(
+                name, group_of(name), sum(s.ms for s in step.stages if s.stage == name),
+                sum(c.weight_bytes for c in costs), sum(c.kv_bytes for c in costs), sum(c.num_bytes for c in costs),
+                sum(c.operations for c in costs),
+            )
+        )
+    return tuple(found)
+
+
+def by_group(stages: Iterable[StageSum]) -> dict[str, float]:
+    """Milliseconds of each part of the step, in the order in which they are always told."""
+    total = dict.fromkeys(GROUPS, 0.0)
+    for stage in stages:
+        total[stage.group] += stage.ms
+    return total
+
+
+def bound_of(stage: StageSum, calibration: Calibration, dtype: str) -> Bound | None:
+    """None where nothing is moved, or this dtype was not calibrated."""
+    rate = calibration.operations_per_second.get(dtype)
+    if not stage.num_bytes or rate is None:
+        return None
+    moving = stage.num_bytes / calibration.bytes_per_second * 1000
+    computing = stage.operations / rate * 1000
+    return Bound(max(moving, computing), "memory" if moving >= computing else "arithmetic")
+
+
+def weights_read(step: StepTimes) -> int:
+    """Bytes of weights that the step reads, computed."""
+    return sum(c.weight_bytes for c in step.costs)

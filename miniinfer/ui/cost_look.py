@@ -1,0 +1,155 @@
+"""What all views of the cost page look at, what was measured already, and how a measurement is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+import streamlit as st
+
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.palette import Palette, palette
+from miniinfer.figures.tables import frame_to_csv
+from miniinfer.measure.records import Calibration
+from miniinfer.models.display import display_bytes, visible
+from miniinfer.models.paths import data_home
+from miniinfer.provenance import Provenance
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.cost_task import CostTask, Say
+from miniinfer.ui.session import Session
+
+if TYPE_CHECKING:
+    from miniinfer.measure.progress import Measurement
+    from miniinfer.models.loader import LoadedModel
+
+PLOT = {"displayModeBar": False}
+TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
+MAX_RESULTS = 24
+
+
+@dataclass(frozen=True)
+class CostLook:
+    """A live run, looked at without touching it."""
+
+    session: Session
+    run: LiveRun
+
+    @property
+    def model(self) -> LoadedModel:
+        """That of the run, which may be another one than the tab's next run will have."""
+        return cast("LoadedModel", self.run.engine.model)
+
+    @property
+    def dtype(self) -> str:
+        return self.run.info.dtype
+
+    @property
+    def where(self) -> str:
+        """The device in a word: without a GPU nothing pretends to be one."""
+        return self.run.info.device.upper()
+
+    @property
+    def colours(self) -> Palette:
+        return palette(dark=st.context.theme.type == "dark")
+
+    def text(self, token_id: int) -> str:
+        return visible(display_bytes(self.model.token_bytes[token_id]))
+
+    def result(self, view: str) -> Any:
+        """What this view measured for this run, or None."""
+        return st.session_state.get(RESULTS, {}).get((view, self.run.info.run_id))
+
+    def calibration(self) -> Calibration | str:
+        """The kept one of this machine, or the sentence that says what to do."""
+        import torch
+
+        from miniinfer.measure.calibration_file import load_calibration
+
+        try:
+            found = load_calibration(data_home(), torch.device(self.run.info.device))
+        except MiniInferError as error:
+            return str(error)
+        return found or "This machine has not been calibrated yet: it takes about two seconds."
+
+
+def task() -> CostTask | None:
+    """The measurement of this tab that is running, or over and not yet taken in."""
+    return st.session_state.get(TASK)
+
+
+def start(look: CostLook, view: str, prepare: Callable[[Say], Measurement[Any]]) -> None:
+    """Begin a measurement, one at a time, and draw the page anew."""
+    running = task()
+    if running is None or running.state != "running":
+        st.session_state[NOTICE] = None
+        st.session_state[TASK] = CostTask(look.session, view, look.run.info.run_id, prepare)
+    st.rerun()
+
+
+def take_in() -> None:
+    """Put what a finished measurement found where views look for it, or say why there is nothing."""
+    done = task()
+    if done is None or done.state == "running":
+        return
+    st.session_state[TASK] = None
+    if done.state == "done":
+        results = st.session_state.setdefault(RESULTS, {})
+        results[(done.view, done.run_id)] = done.result
+        while len(results) > MAX_RESULTS:
+            del results[next(iter(results))]
+    st.session_state[NOTICE] = done.error or ("The measurement was cancelled." if done.state == "cancelled" else None)
+
+
+def measure_button(look: CostLook, view: str, label: str, prepare: Callable[[Say], Measurement[Any]], why: str) -> None:
+    """A button that starts a measurement. why: what it does to the run (nothing) and how long it takes."""
+    running = task() is not None
+    again = look.result(view) is not None
+    if st.button(
+        f"{label} again" if again else label, key=f"cost_measure_{view}", type="secondary" if again else "primary",
+        disabled=running, help="A measurement is running; wait for it or cancel it." if running else why,
+    ):
+        start(look, view, prepare)
+
+
+def calibrate_button(look: CostLook, found: Calibration | str) -> None:
+    """Measures what the machine can do, and keeps it for later visits."""
+    running = task() is not None
+    known = isinstance(found, Calibration)
+    if st.button(
+        "Calibrate again" if known else "Calibrate this machine", key="cost_calibrate", disabled=running,
+        type="secondary" if known else "primary",
+        help="A measurement is running; wait for it or cancel it." if running
+        else "Reads a large buffer and multiplies large matrices for about two seconds. The result is kept.",
+    ):
+        start(look, "calibration", lambda say: _calibration(look))
+
+
+def _calibration(look: CostLook) -> Measurement[Calibration]:
+    import torch
+
+    from miniinfer.measure.calibration import calibrate
+    from miniinfer.measure.calibration_file import save_calibration
+
+    found = yield from calibrate(torch.device(look.run.info.device))
+    save_calibration(found, data_home())
+    return found
+
+
+def draw_table(
+    frame: pd.DataFrame, key: str, sources: Mapping[Provenance, str], file_name: str, columns: Mapping[str, Any],
+    csv: pd.DataFrame | None = None, height: int | None = None,
+) -> None:
+    """A sortable table, where its columns come from, and its CSV (or a longer one)."""
+    options: dict[str, Any] = {"height": height} if height else {}
+    st.dataframe(
+        frame, key=f"{key}_table", width="stretch", hide_index=True, column_config=dict(columns), row_height=26,
+        placeholder="", **options,
+    )
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    left.caption(" · ".join(f"{source.value}: {what}" for source, what in sources.items()))
+    right.download_button(
+        "Save CSV", frame_to_csv(frame if csv is None else csv), file_name=file_name, mime="text/csv",
+        key=f"{key}_csv", width="stretch",
+    )

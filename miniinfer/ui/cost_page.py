@@ -1,0 +1,71 @@
+"""The cost page: what a token costs in time and bytes, in six views. Nothing is measured before a button says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.cost_cache_off import draw_cache_off
+from miniinfer.ui.cost_curve import draw_curve
+from miniinfer.ui.cost_look import NOTICE, CostLook, take_in, task
+from miniinfer.ui.cost_precision import draw_precision
+from miniinfer.ui.cost_predict import draw_predict
+from miniinfer.ui.cost_roofline import draw_roofline
+from miniinfer.ui.cost_time import draw_time
+from miniinfer.ui.session import Session
+
+VIEWS: dict[str, Callable[[CostLook], None]] = {
+    "Where time goes": draw_time, "Why": draw_roofline, "Per token": draw_curve, "Cache on / off": draw_cache_off,
+    "Precision": draw_precision, "Predict": draw_predict,
+}  # fmt: skip
+POLL_SECONDS = 0.5
+
+
+def draw_cost(session: Session) -> None:
+    """Linked to the session's run: figures are of the run that is open, each says at which length it was measured."""
+    take_in()
+
+    @st.fragment
+    def body() -> None:
+        with st.container(key="page_body"), st.container(key="cost"):
+            st.subheader("What does a token cost, and where does the time go?", anchor=False)
+            run = session.timeline.current
+            if not isinstance(run, LiveRun):
+                if session.status.state == "failed":
+                    st.text(session.status.text)
+                st.text(
+                    "Times, bytes and operations of the real model will stand here as soon as it is loaded; how far it "
+                    "is stands at the top. A recorded run cannot be measured."
+                )
+                return
+            chosen = st.segmented_control(
+                "View", list(VIEWS), default="Where time goes", key="cost_view", required=True,
+                label_visibility="collapsed", persist_state="session", width="stretch",
+            )
+            _draw_task()
+            VIEWS[chosen or "Where time goes"](CostLook(session, run))
+
+    body()
+
+
+def _draw_task() -> None:
+    """Progress of the running measurement, or why the last one has no result."""
+    if task() is None:
+        if notice := st.session_state.get(NOTICE):
+            with st.container(key="cost_notice"):
+                st.text(notice)
+        return
+
+    @st.fragment(run_every=POLL_SECONDS)
+    def progress() -> None:
+        running = task()
+        if running is None or running.state != "running":
+            st.rerun()
+        assert running is not None
+        with st.container(key="cost_progress", horizontal=True, vertical_alignment="center"):
+            st.progress(min(max(running.progress.share, 0.0), 1.0), text=f"Measuring: {running.progress.text}")
+            st.button("Cancel", key="cost_cancel", on_click=running.cancel, help="Ends after the step that is running.")
+
+    progress()

@@ -1,0 +1,130 @@
+"""The same run in float32 and bfloat16: bytes, time, and where the text first differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from miniinfer.config import SamplingParams
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.cost_comparisons import margin_figure
+from miniinfer.figures.cost_plots import precision_figure
+from miniinfer.figures.cost_tables import precision_table, precision_tokens_table
+from miniinfer.measure.progress import Measurement
+from miniinfer.measure.records import PrecisionComparison
+from miniinfer.provenance import Provenance
+from miniinfer.ui.cost_look import PLOT, CostLook, draw_table, measure_button
+from miniinfer.ui.cost_task import Say
+
+if TYPE_CHECKING:
+    from miniinfer.engine.weights import ModelLike
+
+VIEW = "precision"
+OWN, GREEDY = "this run's settings", "greedy"
+DTYPES = ("float32", "bfloat16")
+HEIGHT = 280
+WHOLE, TWO = st.column_config.NumberColumn(format="localized"), st.column_config.NumberColumn(format="%.2f")
+THREE = st.column_config.NumberColumn(format="%.3f")
+COLUMNS = dict.fromkeys(
+    ("weight bytes", "embedding bytes", "KV bytes a token", "allocator bytes"), WHOLE
+) | dict.fromkeys(("prefill ms", "decode ms", "p90 ms", "ratio"), TWO)  # fmt: skip
+
+
+def draw_precision(look: CostLook) -> None:
+    found: PrecisionComparison | None = look.result(VIEW)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        way = st.segmented_control(
+            "Settings", [OWN, GREEDY], default=OWN, key="cost_precision_settings", required=True,
+            label_visibility="collapsed",
+        )
+        _button(look, way == GREEDY)
+    if found is None:
+        st.caption(
+            "Half the bytes a weight, half the bytes to move: how much faster is it, and where does the text become "
+            "another one? Both runs will stand here side by side."
+        )
+        return
+    with st.container(key="cost_verdict"):
+        st.text(_verdict(look, found))  # no markup: it holds tokens
+    st.caption(_why(found))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.plotly_chart(
+            precision_figure(found, look.colours, HEIGHT), key="cost_precision_bars", config=PLOT,
+            alt="Bytes and times of each precision, relative to the first",
+        )
+    with right:
+        st.plotly_chart(
+            margin_figure(found, look.colours, HEIGHT), key="cost_precision_margins", config=PLOT,
+            alt="How far the best token was ahead at each output token, in each precision",
+        )
+    decode = found.runs[0].decode
+    asked = found.runs[0].allocator_bytes is not None
+    allocator = "" if asked else f"; {look.where}: no device allocator to ask"
+    sources = {
+        Provenance.COMPUTED: "bytes of the tensors",
+        Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
+        f"{decode.warm_up} before thrown away; ratio by round{allocator}",
+    }
+    draw_table(precision_table(found), "cost_precision", sources, "precision.csv", COLUMNS)
+    with st.expander("Token by token"):
+        texts = {t.token_id: look.text(t.token_id) for run in found.runs for t in run.tokens}
+        frame = precision_tokens_table(found, texts)
+        fine = {name: THREE for name in frame.columns if name.startswith(("margin", "probability"))}
+        each = {Provenance.COMPUTED: "margin: the lead of the best raw logit over the second; probability: raw"}
+        draw_table(frame, "cost_precision_tokens", each, "precision-tokens.csv", fine)
+
+
+def _button(look: CostLook, greedy: bool) -> None:
+    params = replace(look.run.info.params, temperature=0.0) if greedy else look.run.info.params
+    measure_button(
+        look, VIEW, f"Run in {' and '.join(DTYPES)}", lambda say: _measure(look, params, say),
+        "Loads the model in the other precision beside this one, runs this prompt in both, with the same settings and "
+        "coins, in turn, and drops it again. The run is not touched. Some 10 seconds.",
+    )
+
+
+def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[PrecisionComparison]:
+    """Loads in the task's own thread, so that other tabs go on; what was loaded is forgotten with the measurement."""
+    from miniinfer.measure.precision import measure_precision
+    from miniinfer.models.loader import load_model
+
+    model, info = look.model, look.run.info
+    others = [dtype for dtype in DTYPES if dtype != info.dtype]
+    models: dict[str, ModelLike] = {info.dtype: model}
+    for dtype in others:
+        say(f"loading the model in {dtype}")
+        loaded = load_model(model.source, device=info.device, dtype=dtype)
+        if loaded.config != model.config:
+            raise MiniInferError("The model's file has changed since this run began: start a new run.")
+        models[dtype] = loaded
+    ordered = {dtype: models[dtype] for dtype in (*DTYPES, info.dtype) if dtype in models}
+    return measure_precision(ordered, look.run.seq.token_ids[: info.num_prompt_tokens], params)
+
+
+def _verdict(look: CostLook, found: PrecisionComparison) -> str:
+    first = found.first_difference
+    count = len(found.runs[0].tokens)
+    if first is None:
+        return f"All {count} output tokens are the same in {' and '.join(run.dtype for run in found.runs)}"
+    said = []
+    for run in found.runs:
+        token = run.tokens[first]
+        said.append(
+            f"{run.dtype} takes “{look.text(token.token_id)}”, {token.probs[token.token_id]:.1%}, margin "
+            f"{token.margin:.3f}"
+        )
+    return f"The text first differs at output token {first + 1}: {'; '.join(said)}"
+
+
+def _why(found: PrecisionComparison) -> str:
+    """What the numbers of the verdict are, and what decides."""
+    told = "Percentages are raw probabilities; the margin is the lead of the best raw logit over the second."
+    if found.temperature == 0:
+        return f"{told} Greedy: where a precision rounds by more than the margin, it may take the other token."
+    return (
+        f"{told} At temperature {found.temperature:g} the same coin falls in both; where two tokens meet near it, a "
+        "small shift of the probabilities is enough. Greedy shows the margin's own part."
+    )

@@ -1,0 +1,257 @@
+"""The cost page, run in process: nothing is measured before a button says so, and then the run is not touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from miniinfer.measure.cache_off import measure_cache_off
+from miniinfer.measure.calibration import CalibrationError, machine_of
+from miniinfer.measure.calibration_file import load_calibration, save_calibration
+from miniinfer.measure.curve import measure_curve
+from miniinfer.measure.precision import measure_precision
+from miniinfer.measure.progress import Progress, run_through
+from miniinfer.models.loader import LoadedModel
+from miniinfer.ui.cost_look import NOTICE, TASK
+from miniinfer.ui.cost_page import VIEWS
+from miniinfer.ui.cost_predict import answer_of
+from tests.engine.tiny import tiny_model
+from tests.measure.helpers import IDS, calibration, step_times
+from tests.ui.app_test import App
+from tests.ui.cost_app import cost, endless, finish, frame, give, plots, press, run_of, show, state, texts
+from tests.ui.waiting import wait_until
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: object) -> Path:
+    """A data folder without a calibration; the model is loaded already."""
+    monkeypatch.setenv("MINIINFER_HOME", str(tmp_path))
+    return tmp_path
+
+
+def calibrated(home: Path) -> None:
+    save_calibration(calibration(machine=machine_of(CPU)), home)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_opening_a_view_measures_nothing_and_says_what_to_do(app: App, view: str, home: Path) -> None:
+    engine = app.session._engine
+    before = [m.step_ms for m in run_of(app).steps]
+    cost(app, view, step=1)
+    assert state(app, TASK) is None
+    assert [m.step_ms for m in run_of(app).steps] == before
+    assert engine is app.session._engine
+    assert list(engine.sequences) == ["r1"]  # type: ignore[union-attr]
+    assert not any(thread.name == "measurement" for thread in threading.enumerate())
+    assert list(home.iterdir()) == []
+    assert len(plots(app)) == (1 if view == "Per token" else 0), "only what can be computed is drawn"
+    assert {"Where time goes": "two pictures will stand here", "Why": "has not been calibrated yet",
+            "Per token": "Measure at some lengths", "Cache on / off": "The proof and both times will stand here",
+            "Precision": "Both runs will stand here", "Predict": "Which bar is longer"}[view] in texts(app)  # fmt: skip
+
+
+def test_steps_are_measured_beside_the_run_and_add_up(app: App) -> None:
+    cost(app)
+    run, ids = run_of(app), list(run_of(app).seq.token_ids)
+    assert "time to first token" in texts(app)
+    assert "median of 2 decode steps" in texts(app)
+    finish(press(app, "cost_measure_times"))
+    assert state(app, NOTICE) is None
+    assert run.seq.token_ids == ids
+    assert len(run.steps) == 3
+    assert list(app.session._engine.sequences) == ["r1"]  # type: ignore[union-attr]
+    assert len(plots(app)) == 2
+    table = frame(app).set_index("stage")
+    for phase in ("prefill", "decode"):
+        parts, whole = table[f"{phase} ms"].drop("step"), table.loc["step", f"{phase} ms"]
+        assert parts.sum() == pytest.approx(whole)
+        assert table.loc["between the stages", f"of {phase}"] < 0.05
+    assert "Top-p" in table.index, "a processor is called by its name"
+    icicle = plots(app)[1]["data"][0]
+    assert sum(icicle["values"]) == pytest.approx(table.loc["step", "decode ms"])
+    app.test.session_state["cost_nesting"] = "layers, then stages"
+    app.run()
+    assert sum(plots(app)[1]["data"][0]["values"]) == pytest.approx(table.loc["step", "decode ms"])
+    assert "Measure this run's steps again" in [b.label for b in app.test.button]
+
+
+def test_a_roofline_needs_both_a_calibration_and_a_measurement(app: App, home: Path) -> None:
+    cost(app, "Why")
+    give(app, "times", (step_times("prefill", 5), step_times()))
+    app.run()
+    assert plots(app) == []
+    calibrated(home)
+    app.run()
+    (plot,) = plots(app)
+    assert [trace["name"] for trace in plot["data"]] == [
+        "memory, 10.0 GB/s", "arithmetic, 100 GFLOP/s", "prefill", "decode",
+    ]  # fmt: skip
+    table = frame(app)
+    assert len(table) == 8
+    decode = table[(table.phase == "decode") & (table.stage == "qkv_proj")].iloc[0]
+    assert (decode["bytes"], decode["operations"], decode["operations per byte"]) == (1100, 2000, 2000 / 1100)
+    assert decode["limited by"] == "memory"
+    assert decode["least ms"] == pytest.approx(1100 / 1e10 * 1000)
+    assert "Not arithmetic, moving bytes" in texts(app)
+
+
+def test_the_calibrate_button_keeps_what_it_found(app: App, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = calibration(machine=machine_of(CPU))
+
+    def quick(device: torch.device) -> Iterator[Progress]:
+        yield Progress("calibrating", 0.5)
+        return found
+
+    monkeypatch.setattr("miniinfer.measure.calibration.calibrate", quick)
+    cost(app, "Why", step=1)
+    finish(press(app, "cost_calibrate"))
+    assert load_calibration(home, CPU) == found
+    assert "memory 10.0 GB/s" in texts(app)
+
+
+def test_a_calibration_that_is_nonsense_is_a_sentence_and_nothing_is_kept(
+    app: App, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(device: torch.device) -> Iterator[Progress]:
+        yield Progress("calibrating", 0.5)
+        raise CalibrationError("The machine is busy. Calibrate again.")
+
+    monkeypatch.setattr("miniinfer.measure.calibration.calibrate", busy)
+    cost(app, "Why", step=1)
+    finish(press(app, "cost_calibrate"))
+    assert app.texts("cost_notice") == ["The machine is busy. Calibrate again."]
+    assert list(home.iterdir()) == []
+
+
+def test_a_stale_calibration_is_refused_on_the_page(app: App, home: Path) -> None:
+    machine = dataclasses.replace(machine_of(CPU), threads=77)
+    save_calibration(calibration(machine=machine), home)
+    cost(app, "Why", step=1)
+    assert "The kept calibration is stale (threads 77 then" in texts(app)
+
+
+def test_a_running_measurement_shows_its_progress_and_can_be_cancelled(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("miniinfer.measure.curve.measure_curve", lambda model, ids: endless())
+    cost(app, "Per token", step=1)
+    press(app, "cost_measure_curve")
+    assert app.test.button(key="cost_measure_curve").disabled
+    assert app.polls
+    press(app, "cost_cancel")
+    finish(app)
+    assert app.texts("cost_notice") == ["The measurement was cancelled."]
+    assert not app.test.button(key="cost_measure_curve").disabled
+    assert not app.polls
+
+
+def test_another_precision_is_loaded_on_request_and_forgotten(
+    app: App, model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[weakref.ref[LoadedModel]] = []
+
+    def load(source: Path, *, device: str, dtype: str) -> LoadedModel:
+        assert (source, device, dtype) == (model.source, "cpu", "bfloat16")
+        twin = dataclasses.replace(model)
+        loaded.append(weakref.ref(twin))
+        return twin
+
+    monkeypatch.setattr("miniinfer.models.loader.load_model", load)
+    cost(app, "Precision", step=1)
+    finish(press(app, "cost_measure_precision"))
+    assert state(app, NOTICE) is None
+    assert "All 32 output tokens are the same in float32 and bfloat16" in texts(app)
+    assert len(plots(app)) == 2
+    gc.collect()
+    assert loaded[0]() is None
+
+
+def test_views_of_what_was_measured(app: App, home: Path) -> None:
+    calibrated(home)
+    cost(app, "Cache on / off", step=1)
+    tiny = tiny_model()
+    give(app, "cache_off", run_through(measure_cache_off(tiny, IDS, prompt=7, tokens=6, lengths=(8, 40), rounds=2)))
+    app.run()
+    assert "The same 6 greedy tokens both ways" in texts(app)
+    assert "At 8 tokens a step without the cache takes" in texts(app)
+    assert frame(app)["computed without"].tolist() == [8, 40]
+    assert len(plots(app)) == 2
+    give(app, "curve", run_through(measure_curve(tiny, IDS, (16, 40), rounds=3, warm_up=1)))
+    show(app, "Per token")
+    assert frame(app)["ms"].notna().sum() == 2
+    assert frame(app)["estimated ms"].notna().all()
+    assert len(plots(app)) == 2
+    models = {"float32": tiny, "bfloat16": tiny_model(seed=3)}
+    params = run_of(app).info.params
+    give(app, "precision", run_through(measure_precision(models, IDS, params, tokens=6)))
+    show(app, "Precision")
+    assert "The text first differs at output token 1" in app.texts("cost_verdict")[0]
+    assert "At temperature 0.8 the same coin falls in both" in texts(app)
+    assert app.test.dataframe[1].value["same"].tolist()[0] == "no"
+
+
+def test_tokens_are_never_markup(app: App) -> None:
+    cost(app, "Precision", step=1)
+    models = {"float32": tiny_model(), "bfloat16": tiny_model(seed=3)}
+    found = run_through(measure_precision(models, IDS, run_of(app).info.params, tokens=2))
+    ids = app.session.model.tokenizer.encode("<b>", parse_special=False)  # type: ignore[union-attr]
+    runs = tuple(
+        dataclasses.replace(r, tokens=tuple(dataclasses.replace(t, token_id=ids[0], probs={ids[0]: 0.5})
+                                            for t in r.tokens)) for r in found.runs
+    )  # fmt: skip
+    give(app, "precision", dataclasses.replace(found, runs=runs))
+    app.run()
+    assert app.session.model is not None
+    sign = app.session.model.token_bytes[ids[0]].decode()
+    assert sign in app.texts("cost_verdict")[0]
+    assert not any(sign in text for text in app.marked_up if "style" not in text)
+
+
+def test_a_result_belongs_to_its_run(app: App) -> None:
+    cost(app, "Cache on / off", step=1)
+    measured = measure_cache_off(tiny_model(), IDS, prompt=7, tokens=2, lengths=(8,), rounds=1)
+    give(app, "cache_off", run_through(measured))
+    app.run()
+    assert "greedy tokens both ways, after" in texts(app)
+    app.session.new_run("Another", run_of(app).info.params, chat=False, one_pass=True)
+    app.run()
+    assert "will stand here" in texts(app)
+
+
+def test_a_guess_is_answered_by_the_run_itself(app: App) -> None:
+    cost(app, "Predict", step=1)
+    assert answer_of(run_of(app)) is None
+    app.test.radio(key="cost_longer").set_value("decode")
+    app.test.number_input(key="cost_factor").set_value(3.0)
+    next(b for b in app.test.button if b.label == "Reveal").click()
+    app.run()
+    steps = run_of(app).steps
+    assert len(steps) == 9
+    found = answer_of(run_of(app))
+    assert found is not None
+    assert found.prefill_ms == steps[0].step_ms
+    assert found.decode_ms == pytest.approx(sum(m.step_ms for m in steps[1:]))
+    assert found.factor == pytest.approx(found.decode_ms / 8 / (found.prefill_ms / 5))
+    verdict = "Yes" if found.longer == "decode" else "No"
+    assert f"**{verdict}: the {found.longer} bar is longer" in texts(app)
+    assert "You said decode, and 3 times" in texts(app)
+    assert len(frame(app)) == 9
+    press(app, "cost_guess_again")
+    assert "Which bar is longer" in texts(app)
+
+
+def test_without_a_model_the_page_says_what_will_stand_here(open_app: Callable[..., App], gate: Any) -> None:
+    app = open_app(gate.host).open_first("cost")
+    assert "A recorded run cannot be measured" in texts(app)
+    assert plots(app) == []
+    wait_until(lambda: not any(thread.name == "measurement" for thread in threading.enumerate()))
