@@ -18,6 +18,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedRun
 
 KEPT_DELETED_SECONDS = 24 * 3600
+MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 SCHEMA_VERSION = 1
 SCHEMA = """
@@ -52,8 +53,9 @@ class RunLine:
 class RunStore:
     """Saved runs in one file. Every method raises StoreError, one sentence, if the file cannot be used."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path = path
+        self.max_bytes = max_bytes
         self._lock = threading.Lock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +78,10 @@ class RunStore:
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
 
     def save(self, runs: Iterable[SavedRun]) -> None:
-        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so."""
+        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+
+        A file that has reached its limit takes no new run; those that are in it go on.
+        """
         rows = [
             (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
             for r in runs
@@ -84,6 +89,8 @@ class RunStore:
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
+                if self._used() >= self.max_bytes:
+                    self._refuse_new(rows)
                 self._db.executemany(
                     "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run_id) DO UPDATE SET "
@@ -92,10 +99,27 @@ class RunStore:
                     rows,
                 )
                 self._db.execute("COMMIT")
-            except (sqlite3.Error, UnicodeError) as error:
+            except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise self._error(error) from error
+
+    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
+        for session, run_id, *_ in rows:
+            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
+            if known.fetchone() is None:
+                raise StoreError(
+                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
+                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
+                    "saved."
+                )
+
+    def _used(self) -> int:
+        """Bytes of the file that hold something. Called with the lock held."""
+        pages, free, size = (
+            int(self._db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
 
     def load(self, session: str, run_id: str) -> SavedRun | None:
         """None if there is no such run, or it was deleted. Raises BadInputError if what is there is damaged."""
@@ -133,9 +157,24 @@ class RunStore:
     def restore(self, session: str, run_id: str) -> None:
         self._write("UPDATE runs SET deleted = NULL WHERE session = ? AND run_id = ?", session, run_id)
 
+    def purge(self) -> None:
+        """Drop deleted runs for good, now."""
+        self._write("DELETE FROM runs WHERE deleted IS NOT NULL")
+
+    def num_deleted(self) -> int:
+        return int(self._read("SELECT count(*) FROM runs WHERE deleted IS NOT NULL")[0][0])
+
+    def run_ids(self, session: str) -> list[str]:
+        """Of all runs of a session, deleted ones included: ids that must not be given again."""
+        return [str(row[0]) for row in self._read("SELECT run_id FROM runs WHERE session = ?", session)]
+
     def total_bytes(self) -> int:
-        """Of all saved runs' data, deleted ones included."""
-        return int(self._read("SELECT coalesce(sum(length(data)), 0) FROM runs")[0][0])
+        """Of the file as far as it holds something, deleted runs included."""
+        with self._lock:
+            try:
+                return self._used()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
 
     def close(self) -> None:
         with self._lock:
@@ -156,6 +195,8 @@ class RunStore:
                 raise self._error(error) from error
 
     def _error(self, error: Exception) -> StoreError:
+        if isinstance(error, StoreError):
+            return error
         text = str(error)
         if "disk" in text and "full" in text:
             way_out = "the disk is full: free some space"

@@ -120,7 +120,8 @@ def _check_steps(run: SavedRun) -> None:
     done = 0
     for step in run.steps:
         done += step.num_scheduled
-        if (step.token_id is None) != (done < len(run.prompt_ids)):
+        ended = step is run.steps[-1] and run.finish_reason is not None  # of no new tokens, or with an error
+        if (step.token_id is None) != (done < len(run.prompt_ids)) and not (ended and step.token_id is None):
             raise ValueError("a token was chosen before the prompt was through, or none after it")
         if done > len(run.prompt_ids) and step.num_scheduled != 1:
             raise ValueError("a decode step has one token")

@@ -21,6 +21,7 @@ class RunWriter:
         self._wake = threading.Condition()
         self._writing = False
         self._closed = False
+        self._hurry = False
         self.problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="run-writer", daemon=True)
         self._thread.start()
@@ -34,7 +35,8 @@ class RunWriter:
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until everything that has changed so far is written (or has failed). False on a timeout."""
         with self._wake:
-            self._wake.notify()
+            self._hurry = True
+            self._wake.notify_all()
             return self._wake.wait_for(lambda: not self._pending and not self._writing, timeout)
 
     def close(self) -> None:
@@ -49,8 +51,8 @@ class RunWriter:
             with self._wake:
                 self._wake.wait_for(lambda: self._pending or self._closed)
                 if not self._closed:
-                    self._wake.wait(SETTLE_SECONDS)  # a flush, a close or another change ends it earlier
-                batch, self._pending = self._pending, {}
+                    self._wake.wait_for(lambda: self._hurry or self._closed, SETTLE_SECONDS)
+                batch, self._pending, self._hurry = self._pending, {}, False
                 if not batch and self._closed:
                     return
                 self._writing = True
@@ -62,9 +64,11 @@ class RunWriter:
                     self._wake.notify_all()
 
     def _write(self, snapshots: list[Snapshot]) -> None:
-        runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
         try:
+            runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
             self._store.save(runs)
             self.problem = None
         except StoreError as error:
             self.problem = str(error)
+        except Exception as error:  # the thread must live on: the next change may be saved
+            self.problem = f"A run could not be saved ({type(error).__name__}: {error}). It goes on, but is not saved."
