@@ -117,7 +117,8 @@ class RunStore:
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
         pages, free, size = (
-            int(self._db.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("page_count", "freelist_count", "page_size")
+            int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
         )
         return (pages - free) * size
 

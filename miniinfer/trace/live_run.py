@@ -132,6 +132,11 @@ class LiveRun:
         """The settings with which this step chose its token; a branch may have changed them later."""
         return self._step_params[step - 1]
 
+    @property
+    def step_params(self) -> list[SamplingParams]:
+        """Those settings for all steps so far."""
+        return list(self._step_params)
+
     def release(self) -> None:
         """Give back the blocks and the records."""
         self.released = True  # first: who saves runs from another thread must not take an emptied one for it

@@ -1,4 +1,4 @@
-"""A live run that comes back: its tokens, times and draws are known, everything large is computed again in one prefill."""
+"""A live run that comes back: tokens, times and draws are known, everything large is computed again in one prefill."""
 
 from __future__ import annotations
 
@@ -153,7 +153,11 @@ def _record(
         final_norm, kv_norms, q, pooled,
     )
     return StepRecord(
-        number, "prefill" if start < run.seq.num_prompt_tokens else "decode", step.step_ms, dict(step.stage_ms), (part,),
+        number,
+        "prefill" if start < run.seq.num_prompt_tokens else "decode",
+        step.step_ms,
+        dict(step.stage_ms),
+        (part,),
         weight_bytes_read=weights.nbytes - (0 if step.token_id is not None else weights.unembed.nbytes),
         kv_bytes_read=context * cache.position_bytes,
         kv_used_bytes=context * cache.position_bytes,

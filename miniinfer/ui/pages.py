@@ -16,6 +16,7 @@ def all_pages() -> list[StreamlitPage]:
         st.Page("pages/cost.py", title="Cost"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),
+        st.Page("pages/runs.py", title="Runs"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""A run that was interrupted and came back is the run that was never interrupted: tokens, draws, records, what follows."""
+"""A run that was interrupted and came back is the run that was never interrupted: tokens, draws, records, the rest."""
 
 from __future__ import annotations
 

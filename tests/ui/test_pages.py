@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "cost", "compare", "model")
+PAGES = ("workspace", "sampling", "cost", "compare", "model", "runs")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -19,12 +19,13 @@ def test_a_page_draws_before_the_model_is_there_and_after(open_app, gate, page):
     assert app.transport["model"]["state"] == "loading"
     assert app.transport["has_driver"] is (page == "workspace")
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("example", "recorded", 1)
-    assert app.test.query_params == {"run": "example", "step": "1"}
+    address = {"s": app.session.keeper.token}
+    assert app.test.query_params == address | {"run": "example", "step": "1"}
     assert app.polls, "the browser is told to look again by itself while the model loads"
     gate.open()
     app.run()
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("r1", "live", 1)
-    assert app.test.query_params == {"run": "r1", "step": "1"}
+    assert app.test.query_params == address | {"run": "r1", "step": "1"}
     assert not app.polls
     assert gate.host.num_loads == 1
 
@@ -35,7 +36,7 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     assert app.components == {"transport"}
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "Cost", "Compare", "Model"]
+    assert names == ["Workspace", "Sampling", "Cost", "Compare", "Model", "Runs"]
     app.run()
     assert app.components == {"transport"}
 
@@ -45,7 +46,7 @@ def test_run_and_step_stand_in_the_address_on_every_page(app):
     app.ask(n=1, run="r1", want=2, cursor=2, have={"meta": 1, "tok": 6, "kv": 5})
     for page in (*PAGES, "workspace"):
         app.open(page)
-        assert app.test.query_params == {"run": "r1", "step": "2"}
+        assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "2"}
         assert app.transport["cursor"] == 2
 
 

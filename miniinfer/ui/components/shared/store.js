@@ -13,6 +13,7 @@ export class Store {
     this.runs = [];
     this.model = null; // {state, text, progress}
     this.error = null;
+    this.note = null; // worth knowing, nothing wrong
     this.frame = null; // the transport's own data, used where no workspace is mounted
   }
 
@@ -25,6 +26,7 @@ export class Store {
     this.runs = header.runs ?? this.runs;
     this.model = header.model ?? this.model;
     this.error = header.error ?? null;
+    this.note = header.note ?? null;
     if (!header.run) return false;
     const id = header.run.id;
     const isNew = this.current !== id;
