@@ -77,7 +77,11 @@ class SavedRun:
         return tuple(step.token_id for step in self.steps if step.token_id is not None)
 
     def to_json(self) -> str:
-        return json.dumps({"format": FORMAT, "version": VERSION} | dataclasses.asdict(self), separators=(",", ":"))
+        value = {"format": FORMAT, "version": VERSION} | {f.name: getattr(self, f.name) for f in _FIELDS}
+        value["model"] = vars(self.model)
+        value["params"] = [vars(params) for params in self.params]
+        value["steps"] = [_step_to_json(step) for step in self.steps]
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -96,6 +100,14 @@ class SavedRun:
             raise BadInputError(f"The saved run is damaged ({type(error).__name__}: {error}).") from error
 
 
+_FIELDS = dataclasses.fields(SavedRun)
+
+
+def _step_to_json(step: SavedStep) -> dict[str, Any]:
+    """A forced token may have been cut by every filter: its logprob is minus infinity, which JSON has no number for."""
+    return vars(step) | {"logprob": "-inf"} if step.logprob == -math.inf else vars(step)
+
+
 def _run(value: dict[str, Any]) -> SavedRun:
     params = tuple(SamplingParams(**_object(p)) for p in _list(value["params"], 1))
     steps = tuple(_step(_object(s), len(params)) for s in _list(value["steps"]))
@@ -109,7 +121,7 @@ def _run(value: dict[str, Any]) -> SavedRun:
         parent=_maybe(lambda x: _text(x, 64), value["parent"]), fork_step=_maybe(_whole, value["fork_step"]),
         forced_token=_maybe(_whole, value["forced_token"]),
     )
-    if len(value) != len(dataclasses.fields(SavedRun)):
+    if len(value) != len(_FIELDS):
         raise ValueError("unknown fields")
     _check_steps(run)
     return run
@@ -145,7 +157,7 @@ def _step(value: dict[str, Any], num_params: int) -> SavedStep:
         raise ValueError("a step names settings or stages that are not there")
     return SavedStep(
         _whole(value["num_scheduled"], 1), _real(value["step_ms"]), stage_ms, _maybe(_whole, value["token_id"]),
-        _bool(value["forced"]), _maybe(_real, value["logprob"]), _maybe(_real, value["coin"]), params,
+        _bool(value["forced"]), _maybe(_logprob, value["logprob"]), _maybe(_real, value["coin"]), params,
     )
 
 
@@ -159,6 +171,10 @@ def _real(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"a finite number was expected, not {str(value)[:40]!r}")
     return float(value)
+
+
+def _logprob(value: Any) -> float:
+    return -math.inf if value == "-inf" else _real(value)
 
 
 def _bool(value: Any) -> bool:

@@ -83,7 +83,7 @@ class RunKeeper:
             cursor = self._session.timeline.cursor_of(run_id)
             return saved_form(run, token, self._models[run_id], self._created[run_id], cursor)
 
-        self.saved.changed((token, run_id), snapshot)
+        self.saved.changed((self._session.session_id, run_id), snapshot)
 
     def looked_at(self, run: object) -> None:
         """The cursor moved: worth saving for a run that is saved already."""
@@ -225,17 +225,18 @@ class RunKeeper:
 
     def bring_back_all(self) -> None:
         """Those of the model in use, for a page that looks at several runs. The one in view stays in view."""
-        current = self._session.timeline.current
-        if self._session.model is None or current is None:
+        session = self._session
+        current, room = session.timeline.current, session.room()
+        if session.model is None or current is None or not room:
             return
-        for saved in list(self.waiting.values())[-self._session.room() :] if self._session.room() else ():
-            if key_of(saved.model) == self._session.key:
+        for saved in list(self.waiting.values())[-room:]:
+            if key_of(saved.model) == session.key:
                 try:
                     check_model_file(saved)
                     self._restore(saved)
                 except MiniInferError as error:
-                    self._session.error = str(error)
-        self._session.timeline.open(current.info.run_id)
+                    session.error = str(error)
+        session.timeline.open(current.info.run_id)
 
     def _restore(self, saved: SavedRun) -> None:
         from miniinfer.trace.resume import resume_run

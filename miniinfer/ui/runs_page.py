@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -75,7 +76,7 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
             "model": [line.model for line in lines],
             "steps": [line.num_steps for line in lines],
             "last change": pd.to_datetime([line.updated for line in lines], unit="s", utc=True).tz_convert(
-                pd.Timestamp.now().astimezone().tzinfo
+                datetime.now().astimezone().tzinfo
             ),
             "in use": [where(line) for line in lines],
             "kB": [line.data_bytes / 1000 for line in lines],

@@ -74,6 +74,11 @@ class SessionMemory:
     def show_example(self) -> None:
         raise NotImplementedError
 
+    def bring_back_all(self) -> None:
+        """For a page that looks at several runs: the saved ones too, as far as they fit into memory."""
+        with self.lock:
+            self.keeper.bring_back_all()
+
     def room(self) -> int:
         """Runs that fit into memory beside those that are there."""
         return max(0, MAX_RUNS - len(self.timeline))

@@ -1,7 +1,9 @@
 """What is saved comes back as it was; what could not have been saved is a sentence."""
 
 import json
+import math
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -60,3 +62,17 @@ def test_damage_is_never_more_than_a_sentence(changes, at, put_in):
         with suppress(BadInputError):
             run = SavedRun.from_json(text)
             assert SavedRun.from_json(run.to_json()) == run
+
+
+def test_a_forced_token_that_every_filter_had_cut_keeps_its_logprob_and_the_text_is_json():
+    step = replace(saved().steps[1], logprob=-math.inf)
+    run = saved(steps=(saved().steps[0], step))
+    text = run.to_json()
+    assert SavedRun.from_json(text) == run
+    json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_run_of_no_new_tokens_ends_without_one():
+    step = replace(saved().steps[0], token_id=None, logprob=None, coin=None)
+    run = saved(steps=(step,), cursor=1, finish_reason="length")
+    assert SavedRun.from_json(run.to_json()) == run

@@ -63,19 +63,21 @@ def test_twenty_reruns_and_ten_tabs_load_once(open_app, gate):
     assert gate.host.num_loads == 1
 
 
-def test_an_address_of_an_earlier_session_says_that_its_runs_are_gone(open_app):
+def test_an_address_whose_run_is_not_saved_says_so(open_app):
     app = open_app(run="r7", step="12").run()
     header, _ = app.message
-    assert "cleared" in header["error"]
+    assert "not among the saved ones" in header["error"]
     assert (header["run"]["id"], header["cursor"]) == ("r1", 1)
-    assert app.test.query_params == {"run": "r1", "step": "1"}
+    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "1"}
     app.ask(n=1, run="r1", cursor=0)
     assert app.message[0]["error"] is None, "the sentence goes with the next click"
 
 
-def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
+def test_a_tab_that_comes_back_after_its_session_was_closed_has_its_run_again(app):
     app.ask(n=1, run="r1", want=3, cursor=3)
     before = app.session
+    tokens = [t.token_id for t in before.timeline.current.tokens]
+    app.test.query_params.update(step="3")  # as the browser does
     close_tab()
     app.ask(n=2, run="r1", want=4, cursor=4)  # the fragment still belongs to the closed session
     assert app.message[0]["run"]["id"] == "example"
@@ -83,9 +85,9 @@ def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
     app.run()
     assert app.session is not before
     header, _ = app.message
-    assert (header["run"]["kind"], header["cursor"]) == ("live", 1)
-    assert "lost its connection" in header["error"]
-    assert header["run"]["id"] == "r2", "the browser still knows an r1, which was another run"
+    assert (header["run"]["id"], header["run"]["kind"], header["cursor"], header["error"]) == ("r1", "live", 3, None)
+    assert "is back at step 3" in header["note"]
+    assert [t[0] for t in header["tokens"]] == tokens
 
 
 def test_the_page_is_drawn_before_torch_is_imported():
