@@ -42,8 +42,8 @@ def read_address(session: Session) -> None:
     with session.lock:
         if before is not None:  # a dropped connection has come back: the browser still knows the earlier runs
             session.timeline.count_on_from(before.timeline)
-            if token != before.keeper.token:
-                token, (run_id, number) = before.keeper.token, before.keeper.left_at or (None, None)
+            # What this run was told of the address is older than what the browser wrote into it since.
+            token, (run_id, number) = before.keeper.token, before.keeper.place or (run_id, number)
         try:
             there = bool(token) and session.keeper.come_back(str(token)[:64], run_id, number)
         except MiniInferError as error:

@@ -41,7 +41,7 @@ class RunKeeper:
         self.token = new_token()
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
-        self.left_at: tuple[str, int] | None = None  # run and step in view when the session was closed
+        self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
         self._quiet: set[str] = set()  # runs that nobody asked for: saved once the user does something with them
@@ -51,6 +51,14 @@ class RunKeeper:
     @property
     def problem(self) -> str | None:
         return self.saved.problem if self.saved is not None else None
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """Run and step in view, or that were when the session was closed; None if that was no run of its own."""
+        timeline = self._session.timeline
+        if self._session.closed or not isinstance(timeline.current, LiveRun):
+            return self._left_at
+        return timeline.current.info.run_id, timeline.cursor
 
     # Saving
 
@@ -110,8 +118,7 @@ class RunKeeper:
 
     def close(self) -> None:
         if self.saved is not None:
-            run = self._session.timeline.current
-            self.left_at = (run.info.run_id, self._session.timeline.cursor) if isinstance(run, LiveRun) else None
+            self._left_at = self.place
             self.saved.flush()
             self.saved.disconnect(self.token, self._session)
 

@@ -86,12 +86,12 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
     # A key of its own for each order of rows: a choice is a row number, and must not slip to another run.
     st.dataframe(
         frame, key=f"runs_table_{abs(hash(tuple(keys)))}", hide_index=True, width="stretch", placeholder="",
-        height=min(420, 37 + 35 * len(lines)), selection_mode="single-row", on_select=lambda: _choose(keys),
+        height="auto" if len(lines) <= 10 else 420, selection_mode="single-row", on_select=lambda: _choose(keys),
         column_config={
-            "name": st.column_config.TextColumn(width="medium"),
-            "prompt": st.column_config.TextColumn(width="large"),
+            "name": st.column_config.TextColumn(width=180),
+            "prompt": st.column_config.TextColumn(width=280),
             "last change": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
-            "kB": st.column_config.NumberColumn(format="%.1f"),
+            "kB": st.column_config.NumberColumn(format="%.1f", width=50),
         },
     )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _choose(keys: list[tuple[str, str]]) -> None:
 def _size(saved: SavedRuns, shown: int, used: int, limit: int, deleted: int) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
-            f"{shown:,} run{'' if shown == 1 else 's'} shown. The file takes {used / 2**20:,.1f} MB of at most "
+            f"{shown:,} run{'' if shown == 1 else 's'} shown. The file takes {used / 2**20:,.2f} MB of at most "
             f"{limit / 2**20:,.0f} MB (measured). Kept: prompt, tokens, settings, times; keys, values and attention "
             "are computed again when a run is opened."
         )

@@ -47,7 +47,8 @@ class SessionView:
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
         entries = [run_entry(run) for run in self.timeline]
         if self.keeper.waiting:
-            entries = sorted([*entries, *self.keeper.entries()], key=lambda e: (e["kind"] != "recorded", len(e["id"]), e["id"]))
+            entries += self.keeper.entries()
+            entries.sort(key=lambda e: (e["kind"] != "recorded", len(e["id"]), e["id"]))  # in the order of their making
         return entries
 
     def message(self, selection: Selection) -> bytes:

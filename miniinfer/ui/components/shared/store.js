@@ -37,7 +37,8 @@ export class Store {
     history.merge(header, blob);
     if (isNew) {
       history.opened = header.last;
-      history.seen = Math.max(history.seen, Math.min(header.cursor, header.last));
+      // A run that came back was on screen up to its last step, before.
+      history.seen = Math.max(history.seen, Math.min(Math.max(header.cursor, header.run.resumed ?? 0), header.last));
     }
     this.current = id;
     this.#trim(cursor);
