@@ -18,7 +18,7 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
@@ -61,13 +61,13 @@ class Engine:
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
-        blocks_of_one_context = -(-self.context_length // self.config.block_size)
-        max_blocks = self.config.max_blocks or blocks_of_one_context * self.config.max_num_seqs
+        one_context = -(-self.context_length // self.config.block_size)  # in blocks
+        max_blocks = self.config.max_blocks or one_context * self.config.max_num_seqs
         self.pool = BlockPool(self.config.pool_chunk_blocks, max_blocks)
         self.kv_cache = KVCache(model.config, self.config.block_size, model.weights.dtype, self.device)
-        scheduler = StaticScheduler if static else Scheduler
-        self.scheduler = scheduler(self.config, self.pool, self.context_length)
+        self.scheduler = (StaticScheduler if static else Scheduler)(self.config, self.pool, self.context_length)
         self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
+        self.block_copies: list[BlockCopy] = []  # copy-on-writes of these sequences, in order
         self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
         self._numbers = itertools.count(1)
 
@@ -120,6 +120,7 @@ class Engine:
         self._free(seq)
         if self.sequences.get(seq.seq_id) is seq:
             del self.sequences[seq.seq_id]
+            self.block_copies = [made for made in self.block_copies if made.seq_id != seq.seq_id]
 
     # --- steps ---
 
@@ -248,10 +249,8 @@ class Engine:
         twin = dataclasses.replace(
             seq,
             seq_id=self._new_id(None),
-            token_ids=list(seq.token_ids),
-            block_table=list(seq.block_table),
-            forced=dict(seq.forced),
-            block_hashes=list(seq.block_hashes),
+            token_ids=list(seq.token_ids), block_table=list(seq.block_table),
+            forced=dict(seq.forced), block_hashes=list(seq.block_hashes),
         )
         self.pool.share(twin.block_table)
         self.sequences[twin.seq_id] = twin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 from miniinfer.store.database import RunStore, StoreError
@@ -10,6 +11,7 @@ from miniinfer.store.saved_run import SavedRun
 
 Snapshot = Callable[[], SavedRun | None]
 SETTLE_SECONDS = 0.3  # what changes again within this is written once
+MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are written less often
 
 
 class RunWriter:
@@ -22,6 +24,7 @@ class RunWriter:
         self._writing = False
         self._closed = False
         self._hurry = False
+        self._took = 0.0
         self.problem: str | None = None
         self._thread = threading.Thread(target=self._run, name="run-writer", daemon=True)
         self._thread.start()
@@ -51,14 +54,17 @@ class RunWriter:
             with self._wake:
                 self._wake.wait_for(lambda: self._pending or self._closed)
                 if not self._closed:
-                    self._wake.wait_for(lambda: self._hurry or self._closed, SETTLE_SECONDS)
+                    settle = max(SETTLE_SECONDS, self._took / MOST_OF_TIME)
+                    self._wake.wait_for(lambda: self._hurry or self._closed, settle)
                 batch, self._pending, self._hurry = self._pending, {}, False
                 if not batch and self._closed:
                     return
                 self._writing = True
+            begin = time.monotonic()
             try:
                 self._write(list(batch.values()))
             finally:
+                self._took = time.monotonic() - begin
                 with self._wake:
                     self._writing = False
                     self._wake.notify_all()

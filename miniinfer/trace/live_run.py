@@ -187,6 +187,21 @@ class LiveRun:
         vector = torch.from_numpy(np.array(record.final_norm[row : row + 1]))
         return logits_of(self.engine, vector)[0]
 
+    def final_norm_at(self, position: int) -> FloatArray:
+        """[E] what the unembed product took at `position`, as it was kept."""
+        record, row = self._find(position)
+        return record.final_norm[row]
+
+    def queries_at(self, position: int) -> FloatArray:
+        """[L, H, D] the queries of one position, after RoPE. They are no part of the cache; the recorder kept them."""
+        record, row = self._find(position)
+        return self._queries(record)[:, row]
+
+    def step_of(self, position: int) -> int | None:
+        """The step that wrote this position into the cache."""
+        parts = (self._part(record) for record in self.records)
+        return next((i for i, part in enumerate(parts, 1) if part.start <= position < part.context_len), None)
+
     def rows_at(self, position: int) -> ByteArray:
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
@@ -217,11 +232,15 @@ class LiveRun:
             yield to_u8(self._attention(layer, q, low)[head])
 
     def exact_row(self, layer: int, head: int, position: int) -> FloatArray:
+        return self.weights_at(layer, position)[head]
+
+    def weights_at(self, layer: int, position: int) -> FloatArray:
+        """[H, position + 1] float32: one layer's attention rows of one position, exact."""
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
-            return np.array(newest.rows[layer][head].float().cpu().numpy())
+            return np.array(newest.rows[layer].float().cpu().numpy())
         record, row = self._find(position)
-        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[head, 0]
+        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[:, 0]
 
     def pooled_maps(self, step: int) -> PooledMaps | None:
         return self._part(self.records[step - 1]).pooled

@@ -255,8 +255,10 @@ class RunKeeper:
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
 
         def make() -> LiveRun:
-            engine = session.engine_for(model, saved.block_size)
-            trunk = found if isinstance(found, LiveRun) and found.engine is engine else None
+            engine, trunk = None, found if isinstance(found, LiveRun) else None
+            if trunk is not None and trunk.engine.model is model and trunk.info.block_size == saved.block_size:
+                engine = trunk.engine  # blocks can be shared within one engine only
+            engine = engine or session.engine_for(model, saved.block_size)
             info = info_of(saved, engine, model)
             describe = session.describe(model)
             return resume_run(engine, info, saved.prompt_ids, known_steps(saved), describe, session.budget, trunk)

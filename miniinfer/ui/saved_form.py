@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
@@ -15,6 +14,7 @@ from miniinfer.trace.records import StepRecord
 from miniinfer.trace.resume import KnownStep
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
 from miniinfer.ui.model_host import ModelKey
+from miniinfer.ui.run_facts import run_info
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
@@ -80,26 +80,6 @@ def info_of(saved: SavedRun, engine: Engine, model: LoadedModel) -> RunInfo:
         one_pass=saved.one_pass,
     )
     return replace(info, name=saved.name, parent=saved.parent, edit=edit)
-
-
-def run_info(
-    engine: Engine, model: LoadedModel, run_id: str, prompt: str, num_prompt_tokens: int, params: SamplingParams,
-    *, chat: bool, one_pass: bool,
-) -> RunInfo:
-    """The facts of a new live run."""
-    return RunInfo(
-        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
-        device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
-        weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
-        chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
-        default_head=None,
-    )
-
-
-def short_name(prompt: str) -> str:
-    """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
-    return words if len(words) <= 40 else words[:39] + "…"
 
 
 # Models

@@ -21,12 +21,13 @@ from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import DescribeToken, LiveRun
 from miniinfer.trace.recorded_run import RecordedRun
-from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run
+from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
-from miniinfer.ui.saved_form import run_info, short_name
+from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.saved_runs import SavedRuns, get_saved_runs
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory
 from miniinfer.ui.session_view import SessionView
@@ -37,10 +38,8 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
-KV_BYTES = 512 * 2**20  # the most KV cache that one session may reserve; SmolLM2 fits 11,000 positions in float32
 CLOSED = "This tab lost its connection to the app: reload the page to go on where you were."
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
-ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
 
 T = TypeVar("T")
 
@@ -56,6 +55,7 @@ class Session(SessionMemory, SessionView):
         self.key = ModelKey()
         self.timeline = Timeline()
         self.budget = TraceBudget()
+        self.block_size = EngineConfig().block_size
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
@@ -96,6 +96,11 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             self.key, self._requested = key, None
             self.request_model()
+
+    def choose_block_size(self, block_size: int) -> None:
+        """Takes effect with the next new run, in a pool of its own; runs that exist and their branches keep theirs."""
+        with self.lock:
+            self.block_size = EngineConfig(block_size=block_size).block_size
 
     # Runs
 
@@ -138,11 +143,9 @@ class Session(SessionMemory, SessionView):
         """This session's engine for new runs, or one with the block size of a saved run."""
         from miniinfer.engine.engine import Engine
 
-        config = EngineConfig(max_num_batched_tokens=ONE_PASS_TOKENS)
-        size = block_size or config.block_size
-        if self._engine is None or self._engine.model is not model or self._engine.config.block_size != size:
-            block_bytes = size * model.config.kv_bytes_per_token(model.weights.dtype.itemsize)
-            self._engine = Engine(model, replace(config, block_size=size, max_blocks=max(1, KV_BYTES // block_bytes)))
+        config = config_for(model, block_size or self.block_size)
+        if self._engine is None or self._engine.model is not model or self._engine.config != config:
+            self._engine = Engine(model, config)
         return self._engine
 
     def branch(self, edit: Edit) -> None:
@@ -150,7 +153,7 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             run = self._live_run()
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: run.fork(edit, run_id, _branch_name(run, edit)))
+            branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
             self._add(branch, cursor=edit.step)
 
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
@@ -250,6 +253,12 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
+    def compute(self, job: Callable[[], T]) -> T:
+        """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
+        if self.closed:
+            raise BadInputError(CLOSED)
+        return self.in_engine(job)
+
     def in_engine(self, job: Callable[[], T]) -> T:
         return self.host.worker.call(job, key=self.session_id)
 
@@ -272,11 +281,6 @@ class Session(SessionMemory, SessionView):
 def recorded_example() -> RecordedRun:
     """Read once for all sessions: nothing in it ever changes."""
     return load_trace(EXAMPLE)
-
-
-def _branch_name(run: LiveRun, edit: Edit) -> str:
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
-    return f"step {edit.step}: {what}"
 
 
 def _close_soon(session: Session) -> None:

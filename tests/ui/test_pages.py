@@ -7,7 +7,8 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "cost", "compare", "model", "runs")
+PAGES = ("workspace", "sampling", "kv_cache", "cost", "tokenizer", "break_it", "compare", "model", "runs")
+OWN = {"tokenizer": ("tokenizer_stages",)}  # components of a page beside the frame's
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -32,13 +33,14 @@ def test_a_page_draws_before_the_model_is_there_and_after(open_app, gate, page):
 
 @pytest.mark.parametrize("page", PAGES[1:])
 def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
+    components = {"transport", *OWN.get(page, ())}
     app = open_app(fresh_process=True).open_first(page)
-    assert app.components == {"transport"}
+    assert app.components == components
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "Cost", "Compare", "Model", "Runs"]
+    assert names == ["Workspace", "Sampling", "KV cache", "Cost", "Tokenizer", "Break it", "Compare", "Model", "Runs"]
     app.run()
-    assert app.components == {"transport"}
+    assert app.components == components
 
 
 def test_run_and_step_stand_in_the_address_on_every_page(app):
