@@ -17,6 +17,8 @@ read_address(session)
 draw_frame(session, page, pages, has_driver=page.title == "Workspace")
 draw_side_panel(session)
 sync_address(session)
+if page.title != "Inside a step":
+    session.inside.leave()
 st.session_state["framed"] = True
 page.run()
 session.request_model()  # last, so that the page is drawn before torch is imported

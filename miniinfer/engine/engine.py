@@ -94,8 +94,7 @@ class Engine:
             )
         seq = Sequence(
             self._new_id(seq_id), token_ids, len(token_ids), params or SamplingParams(),
-            prefill_chunk=checked_chunk(prefill_chunk),
-        )  # fmt: skip
+            prefill_chunk=checked_chunk(prefill_chunk))  # fmt: skip
         self.sequences[seq.seq_id] = seq
         self.scheduler.add(seq)
         return seq
@@ -197,12 +196,14 @@ class Engine:
         force: int | None = None,
         params: SamplingParams | None = None,
         seq_id: str | None = None,
+        computed: int | None = None,
     ) -> Sequence:
         """A new sequence that begins with the first `length` tokens of this one and goes its own way from there.
 
         It shares the blocks of what is computed already; one that it writes into is copied first. `force` puts a token
         of your choice in the next place (the coin of that place is passed over). Going back is a fork too: the token
-        at `length` is then sampled again. At least the newest token is left to compute, for its logits.
+        at `length` is then sampled again. At least the newest token is left to compute, for its logits;
+        `computed`: all positions from there on, so that their step can run anew.
         """
         most = min(seq.num_tokens, self.context_length)
         if not 1 <= length <= most:
@@ -215,7 +216,7 @@ class Engine:
         if force is not None:
             forced[length - num_prompt_tokens] = checked_id(force, self.model_config.vocab_size)
             token_ids.append(checked_id(force, self.model_config.vocab_size))
-        computed = min(seq.num_computed_tokens, length, len(token_ids) - 1)
+        computed = min(seq.num_computed_tokens, length if computed is None else computed, length, len(token_ids) - 1)
         branch = Sequence(
             seq_id=self._new_id(seq_id),
             token_ids=token_ids,

@@ -224,12 +224,15 @@ class LiveRun:
         stop = min(stop, self.seq.num_computed_tokens)
         for low in range(start, stop, HEAD_BLOCK):
             high = min(low + HEAD_BLOCK, stop)
-            q = np.concatenate([
-                self._queries(part)[layer][max(low - part.start, 0) : high - part.start]
-                for part in (self._part(record) for record in self.records)
-                if part.start < high and part.context_len > low
-            ])
-            yield to_u8(self._attention(layer, q, low)[head])
+            yield to_u8(self._attention(layer, self.queries(layer, low, high), low)[head])
+
+    def queries(self, layer: int, start: int, stop: int) -> FloatArray:
+        """[n, H, D]: the kept queries (after RoPE) of positions start .. stop - 1. Raises BadInputError if dropped."""
+        return np.concatenate([
+            self._queries(part)[layer][max(start - part.start, 0) : stop - part.start]
+            for part in (self._part(record) for record in self.records)
+            if part.start < stop and part.context_len > start
+        ])
 
     def exact_row(self, layer: int, head: int, position: int) -> FloatArray:
         return self.weights_at(layer, position)[head]

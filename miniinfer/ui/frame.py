@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_transport
 from miniinfer.ui.session import Session
 
-STYLE = Path(__file__).with_name("style.css")
+STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
 POLL_SECONDS = 0.5
 
 
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
     """page, pages: what st.navigation gave and got. has_driver: the page's own component answers the transport."""
-    st.html(STYLE)
+    st.html(f"<style>{_style()}</style>")
     busy = session.status.state in ("waiting", "loading")
     if not busy:
         session.go_live()  # the model was there already, or became ready while the page was being drawn anew
@@ -46,6 +47,12 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
                     st.text(session.note)
 
     frame()
+
+
+@functools.cache
+def _style() -> str:
+    paths = sorted(STYLES.glob("*.css"), key=lambda path: (path.stem != "frame", path.stem))
+    return "\n".join(path.read_text("utf-8") for path in paths)
 
 
 def _on_ask(session: Session) -> Any:

@@ -252,6 +252,7 @@ class RunKeeper:
         model = session.model
         if model is None:
             raise BadInputError("The model is not loaded yet.")
+        session.inside.leave()  # it may need the blocks that a look into a step holds
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
 
         def make() -> LiveRun:

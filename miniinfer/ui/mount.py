@@ -13,6 +13,7 @@ _workspace = st.components.v2.component(
 _transport = st.components.v2.component(
     "miniinfer.transport", js="transport/main.js", css="transport/transport.css"
 )
+_program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
 _tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
@@ -24,6 +25,11 @@ def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
 def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
     """data: plain JSON of figures/transport.py. on_ask: `ask_of("transport")` is what was asked."""
     _transport(key="transport", data=data, on_ask_change=on_ask)
+
+
+def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
+    """data: plain JSON of figures/inside_map.py. on_ask: `ask_of("program")` is what was asked."""
+    _program(key="program", data=data, on_ask_change=on_ask)
 
 
 def mount_tokenizer(key: str, data: dict[str, Any]) -> None:

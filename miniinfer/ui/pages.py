@@ -16,6 +16,8 @@ def all_pages() -> list[StreamlitPage]:
         st.Page("pages/kv_cache.py", title="KV cache"),
         st.Page("pages/cost.py", title="Cost"),
         st.Page("pages/tokenizer.py", title="Tokenizer"),
+        st.Page("pages/attention.py", title="Attention"),
+        st.Page("pages/inside.py", title="Inside a step", url_path="inside"),
         st.Page("pages/break_it.py", title="Break it"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),

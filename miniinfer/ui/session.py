@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -21,10 +21,11 @@ from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import DescribeToken, LiveRun
 from miniinfer.trace.recorded_run import RecordedRun
-from miniinfer.trace.run import Edit, ForceToken, Run
+from miniinfer.trace.run import Edit, ForceToken
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.engine_config import config_for
+from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
@@ -63,6 +64,7 @@ class Session(SessionMemory, SessionView):
         self.closed = False
         self.leaving = False  # its tab has gone, and it is about to be closed
         self.keeper = RunKeeper(self, saved)
+        self.inside = InsideHold(self)
         self.show_example()
 
     def show_example(self) -> None:
@@ -118,6 +120,7 @@ class Session(SessionMemory, SessionView):
             if model is None:
                 raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
             ids = encode_prompt(model, prompt, chat=chat)
+            self.inside.leave()
             run = self.in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
             self._add(run, model, quiet=quiet)
 
@@ -151,7 +154,7 @@ class Session(SessionMemory, SessionView):
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""
         with self.lock:
-            run = self._live_run()
+            run = self._trunk()
             run_id = self.timeline.new_id()
             branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
             self._add(branch, cursor=edit.step)
@@ -159,7 +162,7 @@ class Session(SessionMemory, SessionView):
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
-            run = self._live_run()
+            run = self._trunk()
             run_id = self.timeline.new_id()
             branch = self.in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
             self._add(branch, cursor=len(branch.steps))
@@ -174,7 +177,9 @@ class Session(SessionMemory, SessionView):
             self.keeper.changed(run)
             return True
 
-    def _live_run(self) -> LiveRun:
+    def _trunk(self) -> LiveRun:
+        """The current run, about to branch: a look into one of its steps is over."""
+        self.inside.leave()
         run = self.timeline.current
         if not isinstance(run, LiveRun):
             raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
@@ -220,6 +225,7 @@ class Session(SessionMemory, SessionView):
             run = self.timeline.current
             before = len(run.steps) if run else 0
             end = time.monotonic() + seconds
+            self.inside.make_room(run, want)
             while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
                 if not self.in_engine(run.step):
                     break
@@ -247,11 +253,6 @@ class Session(SessionMemory, SessionView):
                         self.keeper.looked_at(self.timeline.current)
             except MiniInferError as error:
                 self.error = str(error)
-
-    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
-        """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
-        with self.lock:
-            return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
     def compute(self, job: Callable[[], T]) -> T:
         """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""

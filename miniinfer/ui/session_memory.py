@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
+from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class SessionMemory:
     lock: threading.RLock
     timeline: Timeline
     keeper: RunKeeper
+    inside: InsideHold
 
     @property
     def model(self) -> LoadedModel | None:
@@ -85,6 +87,8 @@ class SessionMemory:
 
     def _release(self, runs: list[Run]) -> None:
         live = [run for run in runs if isinstance(run, LiveRun)]
+        if live:
+            self.inside.leave()
 
         def release() -> None:
             for run in live:

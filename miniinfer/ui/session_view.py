@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.transport import transport_data
 from miniinfer.figures.workspace import Selection, Surroundings, encode, run_entry
+from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.keeper import RunKeeper
@@ -33,8 +34,13 @@ class SessionView:
     def status(self) -> ModelStatus:
         raise NotImplementedError
 
-    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+    def in_engine(self, job: Callable[[], T]) -> T:
         raise NotImplementedError
+
+    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+        """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
+        with self.lock:
+            return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
     def transport(self, has_driver: bool) -> dict[str, Any]:
         """The transport's data, as figures/transport.py describes it."""

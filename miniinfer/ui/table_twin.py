@@ -27,5 +27,6 @@ def draw_table_twin(
     left, right = st.columns([2, 1] if narrow else [5, 1], vertical_alignment="center")
     left.caption(f"Figures: {source.value}.")
     right.download_button(
-        "Save CSV", frame_to_csv(frame), file_name=file_name, mime="text/csv", key=f"{key}_csv", width="stretch"
+        "Save CSV", lambda: frame_to_csv(frame), file_name=file_name, mime="text/csv", key=f"{key}_csv",
+        width="stretch", on_click="ignore",
     )

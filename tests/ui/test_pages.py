@@ -7,8 +7,12 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "kv_cache", "cost", "tokenizer", "break_it", "compare", "model", "runs")
-OWN = {"tokenizer": ("tokenizer_stages",)}  # components of a page beside the frame's
+PAGES = (
+    "workspace", "sampling", "kv_cache", "cost", "tokenizer", "attention", "inside", "break_it", "compare", "model",
+    "runs",
+)  # fmt: skip
+TITLES = "Workspace, Sampling, KV cache, Cost, Tokenizer, Attention, Inside a step, Break it, Compare, Model, Runs"
+OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",)}  # components of a page beside the frame's
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -38,7 +42,7 @@ def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
     assert app.components == components
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "KV cache", "Cost", "Tokenizer", "Break it", "Compare", "Model", "Runs"]
+    assert names == TITLES.split(", ")
     app.run()
     assert app.components == components
 
