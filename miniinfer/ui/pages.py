@@ -15,6 +15,7 @@ def all_pages() -> list[StreamlitPage]:
         st.Page("pages/sampling.py", title="Sampling"),
         st.Page("pages/kv_cache.py", title="KV cache"),
         st.Page("pages/cost.py", title="Cost"),
+        st.Page("pages/batching.py", title="Batching"),
         st.Page("pages/tokenizer.py", title="Tokenizer"),
         st.Page("pages/attention.py", title="Attention"),
         st.Page("pages/inside.py", title="Inside a step", url_path="inside"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import streamlit as st
@@ -18,19 +16,18 @@ from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
-from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import DescribeToken, LiveRun
-from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import Edit, ForceToken
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.batching_host import SessionBatch
 from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.saved_runs import SavedRuns, get_saved_runs
-from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory
+from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.models.loader import LoadedModel
 
-EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
 CLOSED = "This tab lost its connection to the app: reload the page to go on where you were."
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
 
@@ -56,6 +52,7 @@ class Session(SessionMemory, SessionView):
         self.key = ModelKey()
         self.timeline = Timeline()
         self.budget = TraceBudget()
+        self.batch = SessionBatch(self)
         self.block_size = EngineConfig().block_size
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
@@ -66,10 +63,6 @@ class Session(SessionMemory, SessionView):
         self.keeper = RunKeeper(self, saved)
         self.inside = InsideHold(self)
         self.show_example()
-
-    def show_example(self) -> None:
-        """Something to look at: the first step of the recorded run."""
-        self.timeline.add(recorded_example(), cursor=1)
 
     # The model
 
@@ -96,6 +89,8 @@ class Session(SessionMemory, SessionView):
 
     def load_model(self, key: ModelKey) -> None:
         with self.lock:
+            if key != self.key:
+                self.batch.release()  # a new one starts on the new model
             self.key, self._requested = key, None
             self.request_model()
 
@@ -274,14 +269,9 @@ class Session(SessionMemory, SessionView):
             self.closed, self.error = True, CLOSED
             self._release([self.timeline.remove(run.info.run_id) for run in self.timeline])
             self._engine = None
+            self.batch.release()
             self.show_example()
             self.host.release(self.session_id)
-
-
-@functools.cache
-def recorded_example() -> RecordedRun:
-    """Read once for all sessions: nothing in it ever changes."""
-    return load_trace(EXAMPLE)
 
 
 def _close_soon(session: Session) -> None:

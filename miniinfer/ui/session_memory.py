@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from miniinfer.trace.file_format import load_trace
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.recorded_run import RecordedRun
 from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside_hold import InsideHold
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
+
+EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
 
 T = TypeVar("T")
 
@@ -74,7 +80,8 @@ class SessionMemory:
                 self.show_example()
 
     def show_example(self) -> None:
-        raise NotImplementedError
+        """Something to look at: the first step of the recorded run."""
+        self.timeline.add(recorded_example(), cursor=1)
 
     def bring_back_all(self) -> None:
         """For a page that looks at several runs: the saved ones too, as far as they fit into memory."""
@@ -96,3 +103,9 @@ class SessionMemory:
 
         if live:
             self.in_engine(release)
+
+
+@functools.cache
+def recorded_example() -> RecordedRun:
+    """Read once for all sessions: nothing in it ever changes."""
+    return load_trace(EXAMPLE)

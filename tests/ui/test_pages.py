@@ -8,11 +8,15 @@ import pytest
 from tests.ui.app_test import ROOT, close_tab
 
 PAGES = (
-    "workspace", "sampling", "kv_cache", "cost", "tokenizer", "attention", "inside", "break_it", "compare", "model",
-    "runs",
+    "workspace", "sampling", "kv_cache", "cost", "batching", "tokenizer", "attention", "inside", "break_it", "compare",
+    "model", "runs",
 )  # fmt: skip
-TITLES = "Workspace, Sampling, KV cache, Cost, Tokenizer, Attention, Inside a step, Break it, Compare, Model, Runs"
-OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",)}  # components of a page beside the frame's
+TITLES = (
+    "Workspace, Sampling, KV cache, Cost, Batching, Tokenizer, Attention, Inside a step, Break it, Compare, Model, "
+    "Runs"
+)
+# Components of a page beside the frame's.
+OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",), "batching": ("batching",)}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -22,6 +22,8 @@ class Bus {
   head = null; // [layer, head]
   tables = new Set(); // ids of the panels whose numbers are shown, or may be saved in the next moment
   notice = null; // one sentence for the status line
+  page = null; // what transport and keys drive in place of the run: a batch, on its page
+  batch = null; // the batch of the batching page; see batching/batch.js
   #canvases = new Set();
   #listeners = new Set();
   #dirty = new Set();
@@ -72,6 +74,13 @@ class Bus {
 
   get channel() {
     return this.driver ?? (this.spare && !this.spare.waits ? this.spare : null);
+  }
+
+  /** Let transport and keys drive something with the face of this bus; null: the run again. */
+  standIn(page) {
+    if (this.page === page) return;
+    this.page = page;
+    this.changed("page");
   }
 
   /** What the transport needs to know of the run, from the history or, on other pages, from the transport's own data. */

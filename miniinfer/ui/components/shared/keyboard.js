@@ -15,7 +15,7 @@ export function listenKeys(bus) {
     const path = event.composedPath().filter((node) => node instanceof Element);
     if (path.some((node) => node.matches(EDITABLE) && !node.matches("[data-keys='step']"))) return;
     if (event.key === " " && path.some((node) => node.matches(PRESSABLE))) return;
-    const act = actions(bus, event.repeat)[event.key];
+    const act = actions(bus.page ?? bus, event.repeat)[event.key];
     if (!act) return;
     event.preventDefault();
     act();
