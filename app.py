@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from miniinfer.ui.frame import draw_frame, read_address, sync_address
+from miniinfer.ui.address import read_address, sync_address
+from miniinfer.ui.frame import draw_frame
 from miniinfer.ui.pages import all_pages
 from miniinfer.ui.session import get_session
 from miniinfer.ui.side_panel import draw_side_panel

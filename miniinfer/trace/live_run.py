@@ -59,6 +59,7 @@ class LiveRun:
         self._next: dict[int, NextToken] = {}
         self._steps: list[StepMeta] = []
         self._tokens: list[TokenInfo] = []
+        self.released = False
 
     @property
     def finish_reason(self) -> str | None:
@@ -120,7 +121,8 @@ class LiveRun:
         )
         records = [*self.records[: edit.step - 1], dataclasses.replace(record, sequences=(changed,))]
         info = dataclasses.replace(
-            self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit
+            self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit,
+            resumed=min(self.info.resumed, edit.step),
         )
         self._budget.share(records)
         step_params = [*self._step_params[: edit.step - 1], chosen_with]
@@ -130,8 +132,14 @@ class LiveRun:
         """The settings with which this step chose its token; a branch may have changed them later."""
         return self._step_params[step - 1]
 
+    @property
+    def step_params(self) -> list[SamplingParams]:
+        """Those settings for all steps so far."""
+        return list(self._step_params)
+
     def release(self) -> None:
         """Give back the blocks and the records."""
+        self.released = True  # first: who saves runs from another thread must not take an emptied one for it
         self.engine.abort(self.seq)
         self.engine.release(self.seq)
         self._budget.drop(self.records)
@@ -293,7 +301,6 @@ class LiveRun:
 
     def _part(self, record: StepRecord) -> SequenceRecord:
         return record.sequences[0]  # a live run steps alone
-
 
 
 __all__ = ["ChangeParams", "DescribeToken", "ForceToken", "LiveRun"]

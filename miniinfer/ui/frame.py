@@ -37,9 +37,14 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
                 for other in pages:
                     st.page_link(other)
             mount_transport(session.transport(has_driver), _on_ask(session))
-        if session.error and not has_driver:  # the workspace shows it among its own notices
-            with st.container(key="frame_error"):
-                st.text(session.error)
+        if not has_driver:  # the workspace shows them among its own notices
+            error = session.error or session.keeper.problem
+            if error:
+                with st.container(key="frame_error"):
+                    st.text(error)
+            if session.note:
+                with st.container(key="frame_note"):
+                    st.text(session.note)
 
     frame()
 
@@ -58,27 +63,3 @@ def _on_ask(session: Session) -> Any:
             st.session_state["transport_asked"] = True
 
     return on_ask
-
-
-def sync_address(session: Session) -> None:
-    """Write run and step into the address: a click in the navigation drops the query string."""
-    run = session.timeline.current
-    if run is not None:
-        wanted = {"run": run.info.run_id, "step": str(session.timeline.cursor)}
-        if {k: st.query_params.get(k) for k in wanted} != wanted:
-            st.query_params.update(wanted)
-
-
-def read_address(session: Session) -> None:
-    """On a session's first run: a plain word if the address points at a run of an earlier session."""
-    before: Session | None = st.session_state.get("session")
-    if before is session:
-        return
-    st.session_state["session"] = session
-    if before is not None:  # a dropped connection has come back
-        session.timeline.count_on_from(before.timeline)
-    if "run" in st.query_params:
-        session.error = (
-            "The page was loaded anew or lost its connection, which starts a new session: the runs of the earlier one "
-            "were cleared. This is the example again; start a new run in the side panel."
-        )

@@ -22,6 +22,7 @@ def all_pages() -> list[StreamlitPage]:
         st.Page("pages/break_it.py", title="Break it"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),
+        st.Page("pages/runs.py", title="Runs"),
     ]
 
 

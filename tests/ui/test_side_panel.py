@@ -30,7 +30,7 @@ def test_new_run_takes_everything_that_was_typed(app):
         "presence_penalty": 0.5, "frequency_penalty": -0.5, "max_new_tokens": 5, "seed": "99",
     }  # fmt: skip
     assert (header["cursor"], header["last"]) == (0, 0)
-    assert app.test.query_params == {"run": "r2", "step": "0"}
+    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r2", "step": "0"}
     assert error(app) == []
 
 

@@ -116,7 +116,7 @@ class Bus {
     const isFirst = this.store.current === null && this.store.frame?.run === header.run?.id;
     const isNew = this.store.merge(message, this.cursor);
     // The example has gone live: the same run under a new name, so what the user did in this very moment still holds.
-    const wentLive = was?.kind === "recorded" && !header.runs.some((run) => run.id === was.id);
+    const wentLive = was?.kind === "recorded" && !header.run.resumed && !header.runs.some((run) => run.id === was.id);
     if (isNew) this.#switched(header, (isFirst && this.#touched) || wentLive);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;

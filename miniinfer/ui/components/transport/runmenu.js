@@ -59,7 +59,7 @@ export function createRunMenu(bus) {
   function entry(item, depth, current) {
     const facts = [
       format.plural(item.last, "step"),
-      item.kind === "recorded" ? "recorded" : null,
+      item.kind === "recorded" || item.kind === "saved" ? item.kind : null,
       item.finished ? "ended" : null,
       item.parent !== null && item.fork_step !== null ? `from step ${item.fork_step}` : null,
     ]
