@@ -26,6 +26,7 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]
+PATIENCE = 30_000  # ms that an expectation waits at most; a busy machine is slow, and no test is about that
 READY = 120_000  # ms; the model is loaded within this on a slow, busy machine
 
 
@@ -94,6 +95,7 @@ def address(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        expect.set_options(timeout=PATIENCE)
         yield browser
         browser.close()
 
