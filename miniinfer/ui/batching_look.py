@@ -15,14 +15,13 @@ from miniinfer.trace.batch_presets import PRESETS, Preset
 from miniinfer.trace.batch_records import BatchTrace
 from miniinfer.trace.batch_settings import BatchSettings
 from miniinfer.ui.batching_form import frame_of, requests_of
-from miniinfer.ui.cost_look import NOTICE, RESULTS, TASK, task
+from miniinfer.ui.cost_look import NOTICE, RESULTS, TASK, draw_progress, task
 from miniinfer.ui.cost_task import CostTask
 from miniinfer.ui.session import Session
 
 FORM, VERSION, REFUSED, ERROR = "batching_form", "batching_version", "batching_refused", "batching_error"
 GOTO = "batching_goto"
 OWN = "Own requests"
-POLL_SECONDS = 0.5
 POLICY_NAMES = {
     "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
     "decode-first": "decode first",
@@ -138,17 +137,5 @@ def draw_notices(session: Session) -> None:
 
 def draw_task() -> None:
     """Progress of the task that runs, with the way to end it."""
-    if task() is None:
-        return
-
-    @st.fragment(run_every=POLL_SECONDS)
-    def progress() -> None:
-        running = task()
-        if running is None or running.state != "running":
-            st.rerun()
-        assert running is not None
-        with st.container(key="batching_progress", horizontal=True, vertical_alignment="center"):
-            st.progress(min(max(running.progress.share, 0.0), 1.0), text=f"Running: {running.progress.text}")
-            st.button("Cancel", key="batching_cancel", on_click=running.cancel, help="Ends after the step that runs.")
-
-    progress()
+    if task() is not None:
+        draw_progress("batching", "Running")

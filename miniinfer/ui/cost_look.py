@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PLOT = {"displayModeBar": False}
 TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
 MAX_RESULTS = 24
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -153,3 +154,19 @@ def draw_table(
         "Save CSV", frame_to_csv(frame if csv is None else csv), file_name=file_name, mime="text/csv",
         key=f"{key}_csv", width="stretch",
     )
+
+
+def draw_progress(page: str, verb: str) -> None:
+    """Progress of the task that runs, with the way to end it. page: what its keys begin with."""
+
+    @st.fragment(run_every=POLL_SECONDS)
+    def progress() -> None:
+        running = task()
+        if running is None or running.state != "running":
+            st.rerun()
+        assert running is not None
+        with st.container(key=f"{page}_progress", horizontal=True, vertical_alignment="center"):
+            st.progress(min(max(running.progress.share, 0.0), 1.0), text=f"{verb}: {running.progress.text}")
+            st.button("Cancel", key=f"{page}_cancel", on_click=running.cancel, help="Ends after the step that runs.")
+
+    progress()

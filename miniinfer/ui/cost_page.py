@@ -9,7 +9,7 @@ import streamlit as st
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.cost_cache_off import draw_cache_off
 from miniinfer.ui.cost_curve import draw_curve
-from miniinfer.ui.cost_look import NOTICE, CostLook, take_in, task
+from miniinfer.ui.cost_look import NOTICE, CostLook, draw_progress, take_in, task
 from miniinfer.ui.cost_precision import draw_precision
 from miniinfer.ui.cost_predict import draw_predict
 from miniinfer.ui.cost_roofline import draw_roofline
@@ -20,7 +20,6 @@ VIEWS: dict[str, Callable[[CostLook], None]] = {
     "Where time goes": draw_time, "Why": draw_roofline, "Per token": draw_curve, "Cache on / off": draw_cache_off,
     "Precision": draw_precision, "Predict": draw_predict,
 }  # fmt: skip
-POLL_SECONDS = 0.5
 
 
 def draw_cost(session: Session) -> None:
@@ -58,14 +57,4 @@ def _draw_task() -> None:
                 st.text(notice)
         return
 
-    @st.fragment(run_every=POLL_SECONDS)
-    def progress() -> None:
-        running = task()
-        if running is None or running.state != "running":
-            st.rerun()
-        assert running is not None
-        with st.container(key="cost_progress", horizontal=True, vertical_alignment="center"):
-            st.progress(min(max(running.progress.share, 0.0), 1.0), text=f"Measuring: {running.progress.text}")
-            st.button("Cancel", key="cost_cancel", on_click=running.cancel, help="Ends after the step that is running.")
-
-    progress()
+    draw_progress("cost", "Measuring")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,8 +28,8 @@ EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
 T = TypeVar("T")
 
 
-class SessionMemory:
-    """Part of a Session, which sets these."""
+class SessionMemory(ABC):
+    """Part of a Session, which sets and defines these."""
 
     lock: threading.RLock
     timeline: Timeline
@@ -36,11 +37,11 @@ class SessionMemory:
     inside: InsideHold
 
     @property
-    def model(self) -> LoadedModel | None:
-        raise NotImplementedError
+    @abstractmethod
+    def model(self) -> LoadedModel | None: ...
 
-    def in_engine(self, job: Callable[[], T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def in_engine(self, job: Callable[[], T]) -> T: ...
 
     def held_models(self) -> dict[str, int]:
         """Models that earlier runs keep in memory beside the chosen one: "name · device · dtype" -> weight bytes."""

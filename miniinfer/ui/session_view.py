@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SessionView:
-    """Part of a Session, which sets these."""
+class SessionView(ABC):
+    """Part of a Session, which sets and defines these."""
 
     lock: threading.RLock
     timeline: Timeline
@@ -31,11 +32,11 @@ class SessionView:
     note: str | None
 
     @property
-    def status(self) -> ModelStatus:
-        raise NotImplementedError
+    @abstractmethod
+    def status(self) -> ModelStatus: ...
 
-    def in_engine(self, job: Callable[[], T]) -> T:
-        raise NotImplementedError
+    @abstractmethod
+    def in_engine(self, job: Callable[[], T]) -> T: ...
 
     def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
         """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""

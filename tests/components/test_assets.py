@@ -79,3 +79,9 @@ def test_main_names_every_file_of_its_component(name: str) -> None:
         new = set().union(*map(imports, new)) - reached
         reached |= new
     assert imports(main) == reached - {main}
+
+
+def test_every_style_sheet_of_a_page_lies_where_it_is_read() -> None:
+    """A merge once brought back a file that nobody reads, and with it the rules that only stood there."""
+    ui = ROOT.parent
+    assert {path.parent for path in ui.rglob("*.css") if ROOT not in path.parents} == {ui / "styles"}
