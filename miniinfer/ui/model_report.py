@@ -35,6 +35,29 @@ def draw_model_report(model: LoadedModel) -> None:
     draw_table_twin(facts, "model_facts", Provenance.COMPUTED, f"{model.name}-facts.csv")
     for note in report.notes:
         st.text(note)
+    if report.kept:
+        _draw_kept(model)
+
+
+def _draw_kept(model: LoadedModel) -> None:
+    """Packed mode: what became of every matrix, the fallbacks first."""
+    kept = sorted(model.report.kept, key=lambda matrix: not matrix.why)
+    fallen = [matrix for matrix in kept if matrix.why]
+    st.subheader("How is each matrix kept?")
+    st.text(
+        f"{len(kept) - len(fallen)} of {len(kept)} matrices keep the file's 4-bit blocks; {len(fallen)} fell back. The "
+        "difference is what keeping it so changed: root mean square of (kept - file), relative to that of the file's "
+        "numbers. Products also round what goes in and out to bfloat16; the Precision view of the Cost page measures "
+        "what both do to this prompt's logits."
+    )
+    rows = [
+        {
+            "tensors": " + ".join(matrix.names), "in the file": ", ".join(matrix.stored), "kept as": matrix.kept,
+            "bytes": matrix.nbytes, "difference %": round(matrix.difference * 100, 4), "why not blocks": matrix.why,
+        }
+        for matrix in kept
+    ]  # fmt: skip
+    draw_table_twin(pd.DataFrame(rows), "model_kept", Provenance.COMPUTED, f"{model.name}-kept.csv")
 
 
 def draw_held_models(session: Session) -> None:
