@@ -37,7 +37,7 @@ class Transformers:
     def step(self) -> None:
         self._twin.set_attn_implementation("eager" if self._attentions else "sdpa")
         out = self._twin(
-            self._ids, past_key_values=self._cache, use_cache=True, logits_to_keep=1,
+            self._ids, cache=self._cache, use_cache=True, logits_to_keep=1,
             output_attentions=self._attentions,
         )  # fmt: skip
         self._ids = out.logits[:, -1].argmax(-1, keepdim=True)
