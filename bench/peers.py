@@ -41,6 +41,12 @@ class Transformers:
             output_attentions=self._attentions,
         )  # fmt: skip
         self._ids = out.logits[:, -1].argmax(-1, keepdim=True)
+        self.num_attentions = len(out.attentions or ())
+
+    @property
+    def token_id(self) -> int:
+        """The newest one."""
+        return int(self._ids[0, -1])
 
 
 class LlamaCpp:
@@ -51,16 +57,16 @@ class LlamaCpp:
 
         threads = torch.get_num_threads()
         self._tokenizer = model.tokenizer
-        self._llama = llama_cpp.Llama(
+        self.llama = llama_cpp.Llama(
             str(model.source), n_ctx=context, n_threads=threads, n_threads_batch=threads, verbose=False
         )
 
     def prompt(self, length: int) -> None:
-        self._llama.reset()
-        self._llama.eval(passage(self._tokenizer, length))
+        self.llama.reset()
+        self.llama.eval(passage(self._tokenizer, length))
 
     def step(self) -> None:
-        self._llama.eval([self._llama.sample(temp=0.0)])
+        self.llama.eval([self.llama.sample(temp=0.0)])
 
 
 def installed(model: LoadedModel, context: int) -> dict[str, Callable[[], Peer]]:

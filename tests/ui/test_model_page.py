@@ -41,7 +41,9 @@ def test_every_row_is_of_the_report(app):
 
 def test_packed_lists_every_matrix_and_why_some_fell_back(app, monkeypatch):
     report = app.session.model.report
-    assert not any("How is each matrix kept" in text for text in app.open("model").texts())
+    app.open("model")
+    assert len(app.test.dataframe) == 4
+    assert not any("4-bit blocks" in text for text in app.texts())
     kept = (
         KeptMatrix(("blk.0.ffn_down.weight",), ("Q4_1",), "4-bit blocks", 640, 0.002, ""),
         KeptMatrix(("a<b>.weight", "c.weight"), ("Q8_0", "Q4_1"), "float16", 2048, 0.0002, "Q8_0 has another scale"),
@@ -49,7 +51,8 @@ def test_packed_lists_every_matrix_and_why_some_fell_back(app, monkeypatch):
     packed = replace(app.session.model, report=replace(report, kept=kept))
     monkeypatch.setattr(Session, "model", packed)
     app.run()
-    assert any("1 of 2 matrices keep the file's 4-bit blocks; 1 fell back" in text for text in app.texts())
+    said = "a<b>.weight + c.weight is kept as float16: Q8_0 has another scale."
+    assert f"1 of 2 matrices keep the file's 4-bit blocks. {said}" in app.texts()
     table = app.test.dataframe[-1].value
     assert table["tensors"].tolist() == ["a<b>.weight + c.weight", "blk.0.ffn_down.weight"], "fallbacks first"
     assert table["in the file"].tolist() == ["Q8_0, Q4_1", "Q4_1"]
