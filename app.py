@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from miniinfer.ui.frame import draw_frame, read_address, sync_address
+from miniinfer.ui.address import read_address, sync_address
+from miniinfer.ui.frame import draw_frame
 from miniinfer.ui.pages import all_pages
 from miniinfer.ui.session import get_session
 from miniinfer.ui.side_panel import draw_side_panel
@@ -16,6 +17,8 @@ read_address(session)
 draw_frame(session, page, pages, has_driver=page.title == "Workspace")
 draw_side_panel(session)
 sync_address(session)
+if page.title != "Inside a step":
+    session.inside.leave()
 st.session_state["framed"] = True
 page.run()
 session.request_model()  # last, so that the page is drawn before torch is imported

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -21,7 +22,7 @@ from bench.report import Figure
 from miniinfer.cli.browser import find_chromium
 from miniinfer.errors import MiniInferError
 from miniinfer.models.text import load_tokenizer
-from tests.browser.conftest import ARGUMENTS, READY, running_app
+from tests.browser.conftest import ARGUMENTS, READY, home_with_models, running_app
 
 PROBE = Path(__file__).with_name("probe.js")
 MOST_MS = {64: 60.0, 250: 80.0}  # at these many tokens of context
@@ -44,7 +45,7 @@ def measure(size: Size) -> list[Figure]:
     figures: list[Figure] = []
     with _chromium() as browser:
         begin = time.monotonic()
-        with _prints_to_stderr(), running_app() as address:
+        with _prints_to_stderr(), TemporaryDirectory() as home, running_app(home_with_models(Path(home))) as address:
             healthy = time.monotonic() - begin
             figures.append(Figure("server start to healthy", healthy, "s", note="looked at every 0.1 s"))
             page = browser.new_page(viewport={"width": 1440, "height": 900})

@@ -8,6 +8,7 @@ from miniinfer.ui.two_columns import draw_comparison
 session = enter_page()
 with st.container(key="page_body"):
     st.subheader("Where do two runs part?")
+    session.bring_back_all()
     runs = list(session.timeline)
     if len(runs) < 2:
         st.text(

@@ -11,7 +11,8 @@ from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.file_format import save_trace
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.examples import EXAMPLES
-from miniinfer.ui.session import EXAMPLE, run_info
+from miniinfer.ui.run_facts import run_info
+from miniinfer.ui.session_memory import EXAMPLE
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 OUT = Path(EXAMPLE)

@@ -10,13 +10,18 @@ from miniinfer.engine.scheduler import Scheduler
 from miniinfer.engine.sequence import Sequence
 
 
-def used_positions(sequences: Collection[Sequence], block_size: int) -> int:
-    """Positions of the cache that hold something computed; one that several sequences share counts once."""
+def filled_positions(sequences: Collection[Sequence], block_size: int) -> dict[int, int]:
+    """How many positions of each used block hold something computed; one that several sequences share counts once."""
     filled: dict[int, int] = {}
     for seq in sequences:
         for i, block in enumerate(seq.block_table):
             filled[block] = max(filled.get(block, 0), min(block_size, seq.num_computed_tokens - i * block_size))
-    return sum(filled.values())
+    return filled
+
+
+def used_positions(sequences: Collection[Sequence], block_size: int) -> int:
+    """Positions of the cache that hold something computed."""
+    return sum(filled_positions(sequences, block_size).values())
 
 
 def check_books(sequences: Collection[Sequence], scheduler: Scheduler, parked: AbstractSet[Sequence]) -> None:

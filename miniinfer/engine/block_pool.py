@@ -10,9 +10,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from miniinfer.engine.prefix_cache import PrefixCache
 from miniinfer.errors import OutOfBlocksError
+
+
+@dataclass(frozen=True)
+class BlockCopy:
+    """A copy-on-write: sequence seq_id was about to write from position `position` on, and block `source` at place
+    `index` of its table had other owners. It got `target` in its stead, with a copy of the first `num_positions` slots
+    (those that the step writes included) and zeros behind them."""
+
+    seq_id: str
+    position: int
+    index: int
+    source: int
+    target: int
+    num_positions: int
 
 
 class BlockPool:

@@ -18,7 +18,7 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
@@ -61,13 +61,13 @@ class Engine:
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
-        blocks_of_one_context = -(-self.context_length // self.config.block_size)
-        max_blocks = self.config.max_blocks or blocks_of_one_context * self.config.max_num_seqs
+        one_context = -(-self.context_length // self.config.block_size)  # in blocks
+        max_blocks = self.config.max_blocks or one_context * self.config.max_num_seqs
         self.pool = BlockPool(self.config.pool_chunk_blocks, max_blocks)
         self.kv_cache = KVCache(model.config, self.config.block_size, model.weights.dtype, self.device)
-        scheduler = StaticScheduler if static else Scheduler
-        self.scheduler = scheduler(self.config, self.pool, self.context_length)
+        self.scheduler = (StaticScheduler if static else Scheduler)(self.config, self.pool, self.context_length)
         self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
+        self.block_copies: list[BlockCopy] = []  # copy-on-writes of these sequences, in order
         self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
         self._numbers = itertools.count(1)
 
@@ -94,8 +94,7 @@ class Engine:
             )
         seq = Sequence(
             self._new_id(seq_id), token_ids, len(token_ids), params or SamplingParams(),
-            prefill_chunk=checked_chunk(prefill_chunk),
-        )  # fmt: skip
+            prefill_chunk=checked_chunk(prefill_chunk))  # fmt: skip
         self.sequences[seq.seq_id] = seq
         self.scheduler.add(seq)
         return seq
@@ -120,6 +119,7 @@ class Engine:
         self._free(seq)
         if self.sequences.get(seq.seq_id) is seq:
             del self.sequences[seq.seq_id]
+            self.block_copies = [made for made in self.block_copies if made.seq_id != seq.seq_id]
 
     # --- steps ---
 
@@ -196,12 +196,14 @@ class Engine:
         force: int | None = None,
         params: SamplingParams | None = None,
         seq_id: str | None = None,
+        computed: int | None = None,
     ) -> Sequence:
         """A new sequence that begins with the first `length` tokens of this one and goes its own way from there.
 
         It shares the blocks of what is computed already; one that it writes into is copied first. `force` puts a token
         of your choice in the next place (the coin of that place is passed over). Going back is a fork too: the token
-        at `length` is then sampled again. At least the newest token is left to compute, for its logits.
+        at `length` is then sampled again. At least the newest token is left to compute, for its logits;
+        `computed`: all positions from there on, so that their step can run anew.
         """
         most = min(seq.num_tokens, self.context_length)
         if not 1 <= length <= most:
@@ -214,7 +216,7 @@ class Engine:
         if force is not None:
             forced[length - num_prompt_tokens] = checked_id(force, self.model_config.vocab_size)
             token_ids.append(checked_id(force, self.model_config.vocab_size))
-        computed = min(seq.num_computed_tokens, length, len(token_ids) - 1)
+        computed = min(seq.num_computed_tokens, length if computed is None else computed, length, len(token_ids) - 1)
         branch = Sequence(
             seq_id=self._new_id(seq_id),
             token_ids=token_ids,
@@ -248,10 +250,8 @@ class Engine:
         twin = dataclasses.replace(
             seq,
             seq_id=self._new_id(None),
-            token_ids=list(seq.token_ids),
-            block_table=list(seq.block_table),
-            forced=dict(seq.forced),
-            block_hashes=list(seq.block_hashes),
+            token_ids=list(seq.token_ids), block_table=list(seq.block_table),
+            forced=dict(seq.forced), block_hashes=list(seq.block_hashes),
         )
         self.pool.share(twin.block_table)
         self.sequences[twin.seq_id] = twin

@@ -40,7 +40,7 @@ def attention_rows(engine: Engine, seq: Sequence, layer: int, q: Tensor, start: 
     [H, n, C] with C = start + n, 0 where a row must not look. It runs the program's own attention stages.
     """
     entry = Scheduled(seq, len(q), start)
-    _check_cached(seq, start, entry.stop)
+    check_cached(seq, start, entry.stop)
     table = seq.block_table[: -(-entry.stop // engine.config.block_size)]
     state = StepState(
         q=q.to(engine.device, engine.weights.dtype),
@@ -57,7 +57,7 @@ def attention_rows(engine: Engine, seq: Sequence, layer: int, q: Tensor, start: 
 @torch.inference_mode()
 def kv_at(engine: Engine, seq: Sequence, layer: int, start: int, stop: int) -> tuple[Tensor, Tensor]:
     """Cached keys (after RoPE) and values of positions start .. stop - 1: two tensors [K, n, D]."""
-    _check_cached(seq, start, stop)
+    check_cached(seq, start, stop)
     blocks = torch.tensor(seq.block_table, device=engine.device)
     keys = engine.kv_cache.gather(layer, KEYS, blocks, 1, stop)
     values = engine.kv_cache.gather(layer, VALUES, blocks, 1, stop)
@@ -71,7 +71,8 @@ def logits_of(engine: Engine, final_norm_out: Tensor) -> Tensor:
     return engine.weights.unembed(rows).float().cpu()
 
 
-def _check_cached(seq: Sequence, start: int, stop: int) -> None:
+def check_cached(seq: Sequence, start: int, stop: int) -> None:
+    """Raise BadInputError unless positions start .. stop - 1 of the sequence lie in the cache."""
     if not 0 <= start < stop <= seq.num_computed_tokens:
         raise BadInputError(
             f"Positions {start} to {stop - 1} of sequence {seq.seq_id!r} are not in the cache; "

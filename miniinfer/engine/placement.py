@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from miniinfer.engine.block_pool import BlockCopy
 from miniinfer.errors import OutOfBlocksError
 
 if TYPE_CHECKING:
@@ -74,9 +75,11 @@ def copy_shared_blocks(engine: Engine, entry: Scheduled) -> None:
             except OutOfBlocksError:
                 engine.pool.release([private])
                 raise
-            engine.kv_cache.copy_block(shared, private, min(size, entry.stop - i * size))
+            num_positions = min(size, entry.stop - i * size)
+            engine.kv_cache.copy_block(shared, private, num_positions)
             table[i] = private
             engine.pool.release([shared])
+            engine.block_copies.append(BlockCopy(entry.seq.seq_id, entry.start, i, shared, private, num_positions))
 
 
 def joined_tables(engine: Engine, tables: list[list[int]]) -> Tensor:

@@ -22,43 +22,64 @@ SHAPES = {
 }  # fmt: skip
 
 
-def _stage(fn: StageFunction, reads: str, writes: str) -> Stage:
+def _stage(fn: StageFunction, reads: str, writes: str, formula: str) -> Stage:
     names = (*reads.split(), *writes.split())
     shapes = {name: SHAPES[name] for name in names if name in SHAPES}
-    return Stage(fn.__name__, fn, tuple(reads.split()), tuple(writes.split()), shapes)
+    return Stage(fn.__name__, fn, tuple(reads.split()), tuple(writes.split()), shapes, formula)
 
 
+# In the formulas: x residual stream, t a row, p its position, j an earlier position, h a head, g(h) its key/value head,
+# W a matrix and w a vector of weights, l logits, u the coin.
 BEFORE_LAYERS = (
-    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted preempted waits_for width {SEQUENCES}"),
+    _stage(inputs.schedule, f"only {SEQUENCES}", f"scheduled admitted preempted waits_for width {SEQUENCES}",
+           r"T = \sum_s n_s \leq \text{token budget}"),
     _stage(inputs.prepare_inputs, f"scheduled {SEQUENCES}",
-           "input_ids positions rope_cos rope_sin groups sample_rows sample_seqs"),
-    _stage(inputs.embed, "input_ids", "resid_pre"),
+           "input_ids positions rope_cos rope_sin groups sample_rows sample_seqs",
+           r"\theta_{t,i} = p_t \cdot \text{base}^{-2i/D}, \quad \cos\theta_{t,i}, \ \sin\theta_{t,i}"),
+    _stage(inputs.embed, "input_ids", "resid_pre", r"x_t = W_E[\text{id}_t]"),
 )  # fmt: skip
 LAYER = (
-    _stage(attention.attn_norm, "resid_pre resid_post", "resid_pre attn_norm_out"),
-    _stage(attention.qkv_proj, "attn_norm_out", "q k v"),
-    _stage(attention.rope, "q k rope_cos rope_sin", "q k"),
+    _stage(attention.attn_norm, "resid_pre resid_post", "resid_pre attn_norm_out",
+           r"n_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"),
+    _stage(attention.qkv_proj, "attn_norm_out", "q k v",
+           r"q_t = W_Q \, n_t, \quad k_t = W_K \, n_t, \quad v_t = W_V \, n_t"),
+    _stage(attention.rope, "q k rope_cos rope_sin", "q k",
+           r"q_t \leftarrow q_t \odot \cos\theta_t + q_t^{\perp} \odot \sin\theta_t, \quad k_t \text{ likewise}"),
     _stage(attention.write_kv, f"k v scheduled groups {SEQUENCES}",
-           f"pool_version slot_mapping new_blocks block_tables {KV_CACHE} {SEQUENCES}"),
-    _stage(attention.attn_scores, f"q groups block_tables {KV_CACHE}", "attn_scores"),
-    _stage(attention.attn_pattern, "attn_scores", "attn_pattern"),
-    _stage(attention.attn_mix, f"attn_pattern groups block_tables {KV_CACHE}", "z"),
-    _stage(attention.attn_out, "z resid_pre", "attn_out resid_mid"),
-    _stage(mlp.mlp_norm, "resid_mid", "mlp_norm_out"),
-    _stage(mlp.mlp_hidden, "mlp_norm_out", "mlp_hidden"),
-    _stage(mlp.mlp_out, "mlp_hidden resid_mid", "mlp_out resid_post"),
+           f"pool_version slot_mapping new_blocks block_tables {KV_CACHE} {SEQUENCES}",
+           r"K[\text{slot}_t] = k_t, \quad V[\text{slot}_t] = v_t"),
+    _stage(attention.attn_scores, f"q groups block_tables {KV_CACHE}", "attn_scores",
+           r"S_{h,t,j} = \frac{q_{t,h} \cdot K_{g(h),j}}{\sqrt{D}} \ \text{ if } j \leq p_t, \text{ else } -\infty"),
+    _stage(attention.attn_pattern, "attn_scores", "attn_pattern",
+           r"A_{h,t,j} = \frac{e^{S_{h,t,j}}}{\sum_i e^{S_{h,t,i}}}"),
+    _stage(attention.attn_mix, f"attn_pattern groups block_tables {KV_CACHE}", "z",
+           r"z_{t,h} = \sum_j A_{h,t,j} \, V_{g(h),j}"),
+    _stage(attention.attn_out, "z resid_pre", "attn_out resid_mid",
+           r"a_t = W_O \, [z_{t,0} \ldots z_{t,H-1}], \quad x_t \leftarrow x_t + a_t"),
+    _stage(mlp.mlp_norm, "resid_mid", "mlp_norm_out",
+           r"n_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"),
+    _stage(mlp.mlp_hidden, "mlp_norm_out", "mlp_hidden",
+           r"h_t = \text{silu}(W_G \, n_t) \odot W_U \, n_t, \quad \text{silu}(y) = \frac{y}{1 + e^{-y}}"),
+    _stage(mlp.mlp_out, "mlp_hidden resid_mid", "mlp_out resid_post",
+           r"m_t = W_D \, h_t, \quad x_t \leftarrow x_t + m_t"),
 )  # fmt: skip
 AFTER_LAYERS = (
-    _stage(output.final_norm, "resid_post", "final_norm_out"),
-    _stage(output.unembed, "final_norm_out sample_rows", "raw_logits logits errors"),
+    _stage(output.final_norm, "resid_post", "final_norm_out",
+           r"f_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"),
+    _stage(output.unembed, "final_norm_out sample_rows", "raw_logits logits errors", r"\ell = W_U f_t"),
     *(
-        replace(_stage(output.processor, f"logits scheduled sample_seqs errors {SEQUENCES}", "logits"),
+        replace(_stage(output.processor, f"logits scheduled sample_seqs errors {SEQUENCES}", "logits",
+                       rf"\ell \leftarrow f_{i + 1}(\ell)"),
                 name=f"processor_{i + 1}", processor=i)
         for i in range(len(PROCESSOR_NAMES))
     ),
-    _stage(output.softmax, f"logits scheduled sample_seqs errors {SEQUENCES}", "errors probs"),
-    _stage(output.sample, f"probs scheduled sample_seqs errors {SEQUENCES}", "coins token_ids"),
-    _stage(output.commit, f"scheduled sample_seqs token_ids errors {SEQUENCES}", SEQUENCES),
+    _stage(output.softmax, f"logits scheduled sample_seqs errors {SEQUENCES}", "errors probs",
+           r"P(i) = \frac{e^{\ell_i}}{\sum_j e^{\ell_j}}"),
+    _stage(output.sample, f"probs scheduled sample_seqs errors {SEQUENCES}", "coins token_ids",
+           r"\text{token} = \min \{ i : \textstyle\sum_{j \preceq i} P(j) > u \}"),
+    _stage(output.commit, f"scheduled sample_seqs token_ids errors {SEQUENCES}", SEQUENCES,
+           r"n_{\text{computed}} \leftarrow n_{\text{computed}} + T, \quad "
+           r"\text{tokens} \leftarrow \text{tokens}, \text{token}"),
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ class Stage:
     reads: tuple[str, ...]  # fields of StepState
     writes: tuple[str, ...]  # fields of StepState; "kv_cache" stands for the pool, written in place
     shapes: Mapping[str, str]  # of the tensors among them, in the letters of config: {"q": "T H D"}
+    formula: str  # what the sentence says, as one line of mathematics, in LaTeX
     layer: int | None = None
     processor: int | None = None  # which entry of each sequence's params.order this stage applies
 

@@ -16,5 +16,3 @@ def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) ->
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
     )
-
-

@@ -11,6 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
+from miniinfer.figures.plain import plain
 from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.sampling import Sampling
@@ -61,7 +62,7 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     most = max(*old, *new)
     figure.update_xaxes(tickformat=".0%", range=[0, most * 1.14], nticks=6)
-    return _plain(figure, colours, ROW * len(y) + 46, barmode="overlay", showlegend=False)
+    return plain(figure, colours, ROW * len(y) + 46, barmode="overlay", showlegend=False)
 
 
 def _token_label(sampling: Sampling, stage: int, token_id: int, text: TokenText) -> str:
@@ -114,7 +115,7 @@ def cumulative_figure(
             )
     figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
     figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
-    return _plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+    return plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:
@@ -136,7 +137,7 @@ def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colour
     labels = [for_plotly(text(i)) for i in token_ids]
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     figure.update_xaxes(rangemode="tozero")
-    return _plain(figure, colours, ROW * len(y) + 72)
+    return plain(figure, colours, ROW * len(y) + 72)
 
 
 def orders_figure(
@@ -175,7 +176,7 @@ def orders_figure(
             x=x, y=1, yref="paper", yanchor="bottom", xanchor=anchor, text=name, showarrow=False,
             font={"size": 13, "color": colours.text},
         )
-    return _plain(figure, colours, ROW * len(y) + 60, barmode="overlay")
+    return plain(figure, colours, ROW * len(y) + 60, barmode="overlay")
 
 
 def sweep_leaders(sweep: Sweep, count: int) -> list[int]:
@@ -197,17 +198,4 @@ def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenT
     figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
     figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
     figure.update_layout(hovermode="x unified")
-    return _plain(figure, colours, 270)
-
-
-def _plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
-    """No chrome but grid lines. The drawn token is blue, probability amber, as everywhere."""
-    figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
-    figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
-    return figure.update_layout(
-        height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
-    )
-
-
+    return plain(figure, colours, 270)

@@ -63,6 +63,7 @@ class Surroundings:
     runs: tuple[dict[str, Any], ...] = ()
     model: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+    note: str | None = None  # worth knowing, nothing wrong
 
 
 def encode(run: Run, selection: Selection, around: Surroundings | None = None) -> bytes:
@@ -73,6 +74,7 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
         "v": 1,
         "ask": selection.ask,
         "error": around.error,
+        "note": around.note,
         "run": describe(run),
         "runs": list(around.runs),
         "model": around.model,
@@ -154,7 +156,8 @@ def describe(run: Run) -> dict[str, Any]:
         "id": info.run_id, "name": info.name, "kind": info.kind, "parent": info.parent,
         "fork_step": info.edit.step if info.edit else None, "model": info.model_name, "device": info.device.upper(),
         "dtype": info.dtype, "prompt_len": info.num_prompt_tokens, "chat": info.chat, "finished": run.finish_reason,
-        "max_new": info.params.max_new_tokens, "num_layers": model.num_layers, "num_heads": model.num_heads,
+        "resumed": info.resumed, "max_new": info.params.max_new_tokens, "num_layers": model.num_layers,
+        "num_heads": model.num_heads,
         "num_kv_heads": model.num_kv_heads, "head_dim": model.head_dim, "hidden_size": model.hidden_size,
         "vocab_size": model.vocab_size, "itemsize": info.itemsize, "block_size": info.block_size,
         "weight_bytes": info.weight_bytes, "context_length": info.context_length,

@@ -30,7 +30,12 @@ NEUTRAL_MODEL_SETTINGS: dict[str, tuple[object, ...]] = {
 
 def read_vocabulary(folder: Path, facts: FactReader, generation: Mapping[str, Any], rows: int) -> Vocabulary:
     """facts: those of config.json. rows: of the embedding. Raises ModelFileError for other kinds of tokenizers."""
-    path = folder / "tokenizer.json"
+    return read_vocabulary_file(folder / "tokenizer.json", facts, generation, rows)
+
+
+def read_vocabulary_file(path: Path, facts: FactReader, generation: Mapping[str, Any], rows: int) -> Vocabulary:
+    """read_vocabulary, from a file of any name; tokenizer_config.json may lie beside it."""
+    folder = path.parent
     name = f"{folder.name}/{path.name}"
     content = read_json_object(path)
     settings = read_optional_json_object(folder / "tokenizer_config.json")

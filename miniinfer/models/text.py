@@ -15,6 +15,8 @@ from miniinfer.models.sniff import PICKLE_SUFFIXES
 from miniinfer.models.tokenizer import Tokenizer
 from miniinfer.models.vocabulary import Vocabulary, check_vocabulary
 
+MOST_TOKENS = 1 << 20  # of a tokenizer.json without a model; the largest vocabularies have a quarter of that
+
 
 def load_tokenizer(
     model: str | Path | None = None, progress: Progress | None = None
@@ -27,6 +29,16 @@ def load_tokenizer(
     header = open_header(path)
     facts = FactReader(path, header.metadata)
     return gguf_text(header, facts, gguf_facts.read_config(header, facts).vocab_size)
+
+
+def load_tokenizer_file(path: str | Path) -> tuple[Tokenizer, ChatTemplate | None]:
+    """load_tokenizer, and also from a tokenizer.json alone, which knows no model: ids run to its last token then."""
+    file = Path(str(path)).expanduser()
+    if file.suffix != ".json" or not file.is_file():
+        return load_tokenizer(path)
+    facts = FactReader(file, {})
+    vocabulary = hf_tokenizer.read_vocabulary_file(file, facts, {}, MOST_TOKENS)
+    return _text(vocabulary, hf_tokenizer.read_chat_template(file.parent), facts, len(vocabulary.tokens))
 
 
 def locate(model: str | Path | None, progress: Progress | None) -> Path:

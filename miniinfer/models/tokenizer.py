@@ -15,9 +15,8 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from miniinfer.errors import BadInputError, ModelFileError
-from miniinfer.models.byte_alphabet import CHARACTER_OF
 from miniinfer.models.display import display_bytes
-from miniinfer.models.vocabulary import Vocabulary
+from miniinfer.models.vocabulary import Vocabulary, refuse_half_pairs
 
 GPT2_SPLIT = {"add_prefix_space": False, "use_regex": True}
 PRE_TOKENIZERS = {
@@ -48,8 +47,6 @@ class Tokenizer:
         self.vocabulary = vocabulary
         self.all_token_bytes = vocabulary.token_bytes(vocab_size, name)
         self._bpe = _build(vocabulary, name)
-        written = set(vocabulary.tokens)
-        self._missing_bytes = frozenset(byte for byte, character in CHARACTER_OF.items() if character not in written)
         self._added_ids = {vocabulary.tokens[token_id]: token_id for token_id in vocabulary.added}
         self._user_defined = _pattern(vocabulary.tokens[token_id] for token_id in vocabulary.user_defined)
         self._added = _pattern(self._added_ids)
@@ -111,28 +108,27 @@ class Tokenizer:
     def control_spellings(self) -> tuple[str, ...]:
         return tuple(self.vocabulary.tokens[token_id] for token_id in sorted(self.vocabulary.control))
 
-    def _ids(self, text: str, parse_special: bool) -> Iterator[int]:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise BadInputError(f"Character {error.start} of the text is half of a pair and means nothing.") from None
+    def split_added(self, text: str, parse_special: bool) -> Iterator[tuple[str, int | None]]:
+        """The text in parts: added tokens that are found in it, each with its id, and the plain text around them.
+
+        Raises BadInputError for text that has no UTF-8 form.
+        """
+        refuse_half_pairs(text)
         pattern = self._added if parse_special else self._user_defined
         place = 0
         for match in pattern.finditer(text) if pattern else ():
-            yield from self._plain_ids(text[place : match.start()])
-            yield self._added_ids[match.group()]
+            yield text[place : match.start()], None
+            yield match.group(), self._added_ids[match.group()]
             place = match.end()
-        yield from self._plain_ids(text[place:])
+        yield text[place:], None
 
-    def _plain_ids(self, text: str) -> list[int]:
-        # The library would drop bytes without a token in silence.
-        if self._missing_bytes and not self._missing_bytes.isdisjoint(text.encode()):
-            lost = next(character for character in text if not self._missing_bytes.isdisjoint(character.encode()))
-            raise BadInputError(
-                f"The model's vocabulary has no token for the character U+{ord(lost):04X} of the text: remove it."
-            )
-        ids: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
-        return ids
+    def _ids(self, text: str, parse_special: bool) -> Iterator[int]:
+        for part, added_id in self.split_added(text, parse_special):
+            if added_id is not None:
+                yield added_id
+            else:
+                self.vocabulary.refuse_missing(part)  # the library would drop bytes without a token in silence
+                yield from self._bpe.encode(part, add_special_tokens=False).ids
 
 
 def _pattern(spellings: Iterable[str]) -> re.Pattern[str] | None:
@@ -148,10 +144,8 @@ def _build(vocabulary: Vocabulary, name: str) -> tokenizers.Tokenizer:
             f"{name} uses the pre-tokenizer {reprlib.repr(vocabulary.pre)}, but only {known} are known: "
             "another one would cut the text differently, so this model cannot be used."
         )
-    numbered = enumerate(vocabulary.tokens)
-    plain = {token: token_id for token_id, token in numbered if token and token_id not in vocabulary.control}
     try:
-        bpe = models.BPE(plain, list(vocabulary.merges), ignore_merges=vocabulary.ignore_merges)
+        bpe = models.BPE(vocabulary.plain_ids, list(vocabulary.merges), ignore_merges=vocabulary.ignore_merges)
     except Exception as error:  # the library raises plain Exceptions
         raise ModelFileError(f"{name}: the tokenizer cannot be built ({error}).") from error
     built = tokenizers.Tokenizer(bpe)

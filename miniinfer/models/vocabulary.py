@@ -5,9 +5,10 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from miniinfer.errors import ModelFileError
-from miniinfer.models.byte_alphabet import to_bytes
+from miniinfer.errors import BadInputError, ModelFileError
+from miniinfer.models.byte_alphabet import CHARACTER_OF, to_bytes
 
 # Control tokens that end a text or a turn whether or not the file declares them.
 END_SPELLINGS = ("<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "</s>")
@@ -41,6 +42,31 @@ class Vocabulary:
         spelled = {token_id for token_id in self.control if self.tokens[token_id] in END_SPELLINGS}
         return self.declared_stop_ids | spelled
 
+    @cached_property
+    def plain_ids(self) -> dict[str, int]:
+        """Token -> id of all that a plain text can become: every token that is no control token."""
+        numbered = enumerate(self.tokens)
+        return {token: token_id for token_id, token in numbered if token and token_id not in self.control}
+
+    @cached_property
+    def ranks(self) -> dict[tuple[str, str], int]:
+        """Pair -> rank of its merge; of a pair that is listed twice the later one, as in the library."""
+        return {pair: rank for rank, pair in enumerate(self.merges)}
+
+    @cached_property
+    def missing_bytes(self) -> frozenset[int]:
+        """Bytes that no token stands for; most byte-level vocabularies have none of these."""
+        written = set(self.tokens)
+        return frozenset(byte for byte, character in CHARACTER_OF.items() if character not in written)
+
+    def refuse_missing(self, text: str) -> None:
+        """Raises BadInputError for text with a byte that no token stands for."""
+        if self.missing_bytes and not self.missing_bytes.isdisjoint(text.encode()):
+            lost = next(character for character in text if not self.missing_bytes.isdisjoint(character.encode()))
+            raise BadInputError(
+                f"The model's vocabulary has no token for the character U+{ord(lost):04X} of the text: remove it."
+            )
+
     def token_bytes(self, size: int, name: str) -> tuple[bytes, ...]:
         """The bytes of each id from 0 to size - 1 (added tokens: their spelling; ids without a token: nothing).
 
@@ -54,6 +80,14 @@ class Vocabulary:
                 spelling = reprlib.repr(token)
                 raise ModelFileError(f"{name}: token {token_id} ({spelling}) is not written in bytes.") from None
         return tuple(known) + (b"",) * (size - len(known))
+
+
+def refuse_half_pairs(text: str) -> None:
+    """Raises BadInputError for text that has no UTF-8 form: it holds half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInputError(f"Character {error.start} of the text is half of a pair and means nothing.") from None
 
 
 def parse_merges(merges: Iterable[object], name: str) -> tuple[tuple[str, str], ...]:

@@ -6,6 +6,7 @@ temperature 0 that can turn a choice only where the two best logits lie closer t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,14 @@ def against_alone(run: BatchRun, request_id: str) -> AloneComparison:
     The batch's logits come back from its kept final-norm vectors, all rows of a step together as the step had them.
     Raises BadInputError if the request has no token yet.
     """
+    *_, found = alone_steps(run, request_id)
+    assert isinstance(found, AloneComparison)
+    return found
+
+
+def alone_steps(run: BatchRun, request_id: str) -> Iterator[float | AloneComparison]:
+    """The same, one engine step a turn, so that others can run in between: the share that is done, and last the
+    comparison."""
     from miniinfer.engine.engine import Engine
 
     request = run.trace.request(request_id)
@@ -38,6 +47,7 @@ def against_alone(run: BatchRun, request_id: str) -> AloneComparison:
     seq = engine.add_request(run.prompt_ids[request_id], request.params)
     difference, difference_at, margin, margin_at, first_difference = 0.0, 0, float("inf"), 0, None
     while seq.num_output_tokens < len(batched) and (state := engine.step()) is not None:
+        yield seq.num_output_tokens / len(batched)
         if not state.token_ids or state.token_ids[0] < 0:
             continue  # a prompt in chunks, or no token could be drawn
         index = seq.num_output_tokens - 1
@@ -53,7 +63,7 @@ def against_alone(run: BatchRun, request_id: str) -> AloneComparison:
             margin, margin_at = float(best[0] - best[1]), index
         if seq.output_ids[index] != batched[index]:
             first_difference = index
-    return AloneComparison(
+    yield AloneComparison(
         request_id, request.params, batched, tuple(seq.output_ids), first_difference, difference, difference_at, margin,
         margin_at,
     )  # fmt: skip

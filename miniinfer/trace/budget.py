@@ -43,6 +43,18 @@ class TraceBudget:
                 for array in _arrays(record):
                     self._let_go(array)
 
+    def charge(self, nbytes: int) -> bool:
+        """Bytes of records that are not steps of a run (of a batch; below 0: they went). Kept queries make room first;
+        False, and nothing is charged, if that is not enough."""
+        for old in list(self._records.values()):
+            if self.used_bytes + nbytes <= self.limit_bytes:
+                break
+            self._drop_queries(old)
+        if nbytes > 0 and self.used_bytes + nbytes > self.limit_bytes:
+            return False
+        self.used_bytes += nbytes
+        return True
+
     def _hold(self, record: StepRecord) -> None:
         key = id(record)
         if key not in self._records:

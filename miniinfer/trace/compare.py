@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,14 +55,13 @@ class RunComparison:
 
 def compare_runs(a: Run, b: Run) -> RunComparison:
     """Token by token, from the first output token to the end of the longer run."""
-    outputs_a, outputs_b = _outputs(a), _outputs(b)
-    pairs = []
-    for index in range(max(len(outputs_a), len(outputs_b))):
-        found_a = outputs_a[index] if index < len(outputs_a) else None
-        found_b = outputs_b[index] if index < len(outputs_b) else None
-        pairs.append(_pair(index, found_a, found_b))
     prompts = [[t.token_id for t in run.tokens[: run.info.num_prompt_tokens]] for run in (a, b)]
-    return RunComparison(prompts[0] == prompts[1], tuple(pairs))
+    return RunComparison(prompts[0] == prompts[1], compare_outputs(_outputs(a), _outputs(b)))
+
+
+def compare_outputs(a: Sequence[NextToken], b: Sequence[NextToken]) -> tuple[TokenPair, ...]:
+    """One pair for each place of the longer output; a, b: what each output token was chosen from."""
+    return tuple(_pair(index, x, y) for index, (x, y) in enumerate(itertools.zip_longest(a, b)))
 
 
 def _outputs(run: Run) -> list[NextToken]:

@@ -59,6 +59,7 @@ class LiveRun:
         self._next: dict[int, NextToken] = {}
         self._steps: list[StepMeta] = []
         self._tokens: list[TokenInfo] = []
+        self.released = False
 
     @property
     def finish_reason(self) -> str | None:
@@ -120,7 +121,8 @@ class LiveRun:
         )
         records = [*self.records[: edit.step - 1], dataclasses.replace(record, sequences=(changed,))]
         info = dataclasses.replace(
-            self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit
+            self.info, run_id=run_id, name=name, params=params, parent=self.info.run_id, edit=edit,
+            resumed=min(self.info.resumed, edit.step),
         )
         self._budget.share(records)
         step_params = [*self._step_params[: edit.step - 1], chosen_with]
@@ -130,8 +132,14 @@ class LiveRun:
         """The settings with which this step chose its token; a branch may have changed them later."""
         return self._step_params[step - 1]
 
+    @property
+    def step_params(self) -> list[SamplingParams]:
+        """Those settings for all steps so far."""
+        return list(self._step_params)
+
     def release(self) -> None:
         """Give back the blocks and the records."""
+        self.released = True  # first: who saves runs from another thread must not take an emptied one for it
         self.engine.abort(self.seq)
         self.engine.release(self.seq)
         self._budget.drop(self.records)
@@ -179,6 +187,21 @@ class LiveRun:
         vector = torch.from_numpy(np.array(record.final_norm[row : row + 1]))
         return logits_of(self.engine, vector)[0]
 
+    def final_norm_at(self, position: int) -> FloatArray:
+        """[E] what the unembed product took at `position`, as it was kept."""
+        record, row = self._find(position)
+        return record.final_norm[row]
+
+    def queries_at(self, position: int) -> FloatArray:
+        """[L, H, D] the queries of one position, after RoPE. They are no part of the cache; the recorder kept them."""
+        record, row = self._find(position)
+        return self._queries(record)[:, row]
+
+    def step_of(self, position: int) -> int | None:
+        """The step that wrote this position into the cache."""
+        parts = (self._part(record) for record in self.records)
+        return next((i for i, part in enumerate(parts, 1) if part.start <= position < part.context_len), None)
+
     def rows_at(self, position: int) -> ByteArray:
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
@@ -201,19 +224,26 @@ class LiveRun:
         stop = min(stop, self.seq.num_computed_tokens)
         for low in range(start, stop, HEAD_BLOCK):
             high = min(low + HEAD_BLOCK, stop)
-            q = np.concatenate([
-                self._queries(part)[layer][max(low - part.start, 0) : high - part.start]
-                for part in (self._part(record) for record in self.records)
-                if part.start < high and part.context_len > low
-            ])
-            yield to_u8(self._attention(layer, q, low)[head])
+            yield to_u8(self._attention(layer, self.queries(layer, low, high), low)[head])
+
+    def queries(self, layer: int, start: int, stop: int) -> FloatArray:
+        """[n, H, D]: the kept queries (after RoPE) of positions start .. stop - 1. Raises BadInputError if dropped."""
+        return np.concatenate([
+            self._queries(part)[layer][max(start - part.start, 0) : stop - part.start]
+            for part in (self._part(record) for record in self.records)
+            if part.start < stop and part.context_len > start
+        ])
 
     def exact_row(self, layer: int, head: int, position: int) -> FloatArray:
+        return self.weights_at(layer, position)[head]
+
+    def weights_at(self, layer: int, position: int) -> FloatArray:
+        """[H, position + 1] float32: one layer's attention rows of one position, exact."""
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
-            return np.array(newest.rows[layer][head].float().cpu().numpy())
+            return np.array(newest.rows[layer].float().cpu().numpy())
         record, row = self._find(position)
-        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[head, 0]
+        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[:, 0]
 
     def pooled_maps(self, step: int) -> PooledMaps | None:
         return self._part(self.records[step - 1]).pooled
@@ -271,7 +301,6 @@ class LiveRun:
 
     def _part(self, record: StepRecord) -> SequenceRecord:
         return record.sequences[0]  # a live run steps alone
-
 
 
 __all__ = ["ChangeParams", "DescribeToken", "ForceToken", "LiveRun"]

@@ -86,8 +86,10 @@ class Recorder:
             if seq.seq_id not in self._prompts:
                 self._prompts[seq.seq_id] = PooledPrompt(config.num_layers, config.num_heads, seq.num_prompt_tokens)
             rows = pattern_rows(state, index)  # [H, n, C]
-            self._prompts[seq.seq_id].add(layer, start, pool_columns(rows, cell_size(seq.num_prompt_tokens)))
             assert rows.shape[1] == count
+            prompt = seq.num_prompt_tokens
+            rows = rows[:, : prompt - start, :prompt]  # what is computed anew may go on into the output
+            self._prompts[seq.seq_id].add(layer, start, pool_columns(rows, cell_size(prompt)))
 
     def record(self, step: int, state: StepState) -> StepRecord:
         """The step that was just committed, as the run's `step`-th."""
@@ -132,7 +134,7 @@ class Recorder:
 
     def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:
         """Maps go with the step that completes the prompt; later steps have rows of their own."""
-        if start + count != seq.num_prompt_tokens or seq.seq_id not in self._prompts:
+        if not start < seq.num_prompt_tokens <= start + count or seq.seq_id not in self._prompts:
             return None
         return self._prompts.pop(seq.seq_id).result()
 

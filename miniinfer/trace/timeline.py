@@ -35,6 +35,10 @@ class Timeline:
         """Give no id that `earlier` gave: a browser that still knows its runs must not take ours for them."""
         self._count = max(self._count, earlier._count)
 
+    def count_at_least(self, number: int) -> None:
+        """Give no id up to this number: they are those of saved runs."""
+        self._count = max(self._count, number)
+
     def add(self, run: Run, cursor: int = 0) -> None:
         """Add a run and make it current."""
         self._runs[run.info.run_id] = run
@@ -72,6 +76,9 @@ class Timeline:
     def cursor(self, step: int) -> None:
         if self._current is not None:
             self._cursors[self._current] = min(max(step, 0), len(self._runs[self._current].steps))
+
+    def cursor_of(self, run_id: str) -> int:
+        return self._cursors.get(run_id, 0)
 
     def path_to(self, run_id: str) -> list[Run]:
         """From the root to this run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_transport
 from miniinfer.ui.session import Session
 
-STYLE = Path(__file__).with_name("style.css")
+STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
 POLL_SECONDS = 0.5
 
 
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
     """page, pages: what st.navigation gave and got. has_driver: the page's own component answers the transport."""
-    st.html(STYLE)
+    st.html(f"<style>{_style()}</style>")
     busy = session.status.state in ("waiting", "loading")
     if not busy:
         session.go_live()  # the model was there already, or became ready while the page was being drawn anew
@@ -36,11 +37,22 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
                 for other in pages:
                     st.page_link(other)
             mount_transport(session.transport(has_driver), _on_ask(session))
-        if session.error and not has_driver:  # the workspace shows it among its own notices
-            with st.container(key="frame_error"):
-                st.text(session.error)
+        if not has_driver:  # the workspace shows them among its own notices
+            error = session.error or session.keeper.problem
+            if error:
+                with st.container(key="frame_error"):
+                    st.text(error)
+            if session.note:
+                with st.container(key="frame_note"):
+                    st.text(session.note)
 
     frame()
+
+
+@functools.cache
+def _style() -> str:
+    paths = sorted(STYLES.glob("*.css"), key=lambda path: (path.stem != "frame", path.stem))
+    return "\n".join(path.read_text("utf-8") for path in paths)
 
 
 def _on_ask(session: Session) -> Any:
@@ -51,27 +63,3 @@ def _on_ask(session: Session) -> Any:
             st.session_state["transport_asked"] = True
 
     return on_ask
-
-
-def sync_address(session: Session) -> None:
-    """Write run and step into the address: a click in the navigation drops the query string."""
-    run = session.timeline.current
-    if run is not None:
-        wanted = {"run": run.info.run_id, "step": str(session.timeline.cursor)}
-        if {k: st.query_params.get(k) for k in wanted} != wanted:
-            st.query_params.update(wanted)
-
-
-def read_address(session: Session) -> None:
-    """On a session's first run: a plain word if the address points at a run of an earlier session."""
-    before: Session | None = st.session_state.get("session")
-    if before is session:
-        return
-    st.session_state["session"] = session
-    if before is not None:  # a dropped connection has come back
-        session.timeline.count_on_from(before.timeline)
-    if "run" in st.query_params:
-        session.error = (
-            "The page was loaded anew or lost its connection, which starts a new session: the runs of the earlier one "
-            "were cleared. This is the example again; start a new run in the side panel."
-        )

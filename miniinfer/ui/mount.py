@@ -1,4 +1,4 @@
-"""The two packaged components, registered once and mounted under fixed keys. Their assets lie in ui/components/."""
+"""The packaged components, registered once and mounted under fixed keys. Their assets lie in ui/components/."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ _workspace = st.components.v2.component(
 _transport = st.components.v2.component(
     "miniinfer.transport", js="transport/main.js", css="transport/transport.css"
 )
+_batching = st.components.v2.component(
+    "miniinfer.batching", js="batching/main.js", css="batching/batching.css"
+)
+_program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
+_tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
 def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
@@ -23,6 +28,21 @@ def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
 def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
     """data: plain JSON of figures/transport.py. on_ask: `ask_of("transport")` is what was asked."""
     _transport(key="transport", data=data, on_ask_change=on_ask)
+
+
+def mount_batching(message: bytes, on_ask: Callable[[], None]) -> None:
+    """message: as docs/batching-message.md describes it. on_ask: `ask_of("batching")` is what was asked."""
+    _batching(key="batching", data=message, on_ask_change=on_ask)
+
+
+def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
+    """data: plain JSON of figures/inside_map.py. on_ask: `ask_of("program")` is what was asked."""
+    _program(key="program", data=data, on_ask_change=on_ask)
+
+
+def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
+    """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
+    _tokenizer(key=key, data=data)
 
 
 def ask_of(component: str) -> Any:

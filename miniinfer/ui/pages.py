@@ -13,9 +13,16 @@ def all_pages() -> list[StreamlitPage]:
     return [
         st.Page("pages/workspace.py", title="Workspace", default=True),
         st.Page("pages/sampling.py", title="Sampling"),
+        st.Page("pages/kv_cache.py", title="KV cache"),
         st.Page("pages/cost.py", title="Cost"),
+        st.Page("pages/batching.py", title="Batching"),
+        st.Page("pages/tokenizer.py", title="Tokenizer"),
+        st.Page("pages/attention.py", title="Attention"),
+        st.Page("pages/inside.py", title="Inside a step", url_path="inside"),
+        st.Page("pages/break_it.py", title="Break it"),
         st.Page("pages/compare.py", title="Compare"),
         st.Page("pages/model.py", title="Model"),
+        st.Page("pages/runs.py", title="Runs"),
     ]
 
 

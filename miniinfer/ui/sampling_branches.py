@@ -27,6 +27,7 @@ def draw_branches(look: Look) -> None:
         _continuation(look)
     with naming:
         _name(look)
+    session.bring_back_all()
     runs = list(session.timeline)
     nodes = session.look(runs, lambda: tree_of(runs))
     st.markdown("**Where did the runs part, and what did each token have?**")

@@ -15,7 +15,7 @@ from miniinfer.ui.session import Session
 
 _DEFAULTS: dict[str, Any] = {
     "prompt": EXAMPLES[0].prompt, "kind": EXAMPLES[0].kind, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "min_p": 0.0,
-    "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 0, "max_new_tokens": 32,
+    "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": "0", "max_new_tokens": 32,
     "prefill": "one pass", "example": None,
 }
 
@@ -63,7 +63,8 @@ def _sampler() -> None:
     left, right = st.columns(2)
     left.number_input("Top-p", 0.0, 1.0, step=0.05, key="top_p", help="Keep the smallest set that reaches this mass.")
     right.number_input("Top-k", 0, None, step=1, key="top_k", help="Keep the k most probable tokens. 0 = off.")
-    left.number_input("Seed", 0, None, step=1, key="seed", help="Same seed, same coins, whatever the settings.")
+    # A number field drops what is above 2**53 without a word.
+    left.text_input("Seed", key="seed", max_chars=24, help="Same seed, same coins, whatever the settings.")
     right.number_input("New tokens", 0, 4096, step=1, key="max_new_tokens", help="At most this many output tokens.")
     with st.expander("More: min-p, penalties, prefill"):
         st.number_input("Min-p", 0.0, 0.999, step=0.01, key="min_p", help="Cut what is below this part of the best.")
@@ -101,7 +102,8 @@ def _submit(session: Session, *, branch: bool) -> None:
         params = SamplingParams(
             temperature=state["temperature"], top_k=state["top_k"], top_p=state["top_p"], min_p=state["min_p"],
             repetition_penalty=state["repetition_penalty"], presence_penalty=state["presence_penalty"],
-            frequency_penalty=state["frequency_penalty"], seed=state["seed"], max_new_tokens=state["max_new_tokens"],
+            frequency_penalty=state["frequency_penalty"], seed=_seed(state["seed"]),
+            max_new_tokens=state["max_new_tokens"],
         )
         if branch:
             if session.timeline.cursor == 0:  # the button cannot know: a step does not draw this panel anew
@@ -116,6 +118,13 @@ def _submit(session: Session, *, branch: bool) -> None:
     except MiniInferError as error:
         state["panel_error"] = str(error)
     st.rerun()
+
+
+def _seed(text: str) -> int:
+    text = text.strip()
+    if not (text.isascii() and text.isdigit()):
+        raise BadInputError(f"The seed must be a whole number from 0 to 2**64 - 1, not {text!r}.")
+    return int(text)
 
 
 def _model(session: Session) -> None:

@@ -14,13 +14,13 @@ MAX_PROMPT_CHARACTERS = 100_000
 
 
 def encode_prompt(model: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
-    """Ids of a raw prompt (control tokens spelled in it are parsed) or of one chat message (they stay text)."""
+    """Ids of a raw prompt (see Tokenizer.encode_prompt) or of one chat message (they stay text)."""
     if len(prompt) > MAX_PROMPT_CHARACTERS:
         raise BadInputError(f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} fit here.")
     if not chat:
         if not prompt:
             raise BadInputError("The prompt is empty; type at least one character, or choose chat.")
-        return model.tokenizer.encode(prompt, parse_special=True)
+        return model.tokenizer.encode_prompt(prompt)
     if model.chat_template is None:
         raise BadInputError(f"{model.name} has no chat template; choose raw prompt.")
     from miniinfer.models.chat import encode_chat

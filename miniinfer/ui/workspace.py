@@ -16,6 +16,8 @@ def draw_workspace(session: Session) -> None:
 
     @st.fragment
     def workspace() -> None:
+        if st.session_state.pop("workspace_waits", False):
+            st.rerun()  # a saved run comes back when its model is loaded: the frame looks out for that
         asked: Selection | None = st.session_state["workspace_selection"]
         message = session.message(asked or _everything(session))
         mount_workspace(message, lambda: _on_ask(session))
@@ -34,6 +36,7 @@ def _on_ask(session: Session) -> None:
     same = session.timeline.current is before and before is not None and before.info.run_id == ask.run_id
     st.session_state["workspace_selection"] = ask.selection if same else _everything(session, ask.number)
     st.session_state["workspace_ask"] = ask.number
+    st.session_state["workspace_waits"] = session.keeper.wanted is not None and ask.open is not None
 
 
 def _everything(session: Session, number: int | None = None) -> Selection:

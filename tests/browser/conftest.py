@@ -18,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect, sync_playwright
 
 from miniinfer.cli.browser import find_chromium
+from miniinfer.models.paths import models_dir
 
 ROOT = Path(__file__).parents[2]
 # Without these Chromium itself looks for hosts of its maker at every start.
@@ -25,6 +26,7 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]
+PATIENCE = 30_000  # ms that an expectation waits at most; a busy machine is slow, and no test is about that
 READY = 120_000  # ms; the model is loaded within this on a slow, busy machine
 
 
@@ -40,10 +42,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def home_with_models(folder: Path) -> dict[str, str]:
+    """The environment of an app that keeps its runs in this folder, and finds the models that are on disk already."""
+    (folder / "models").symlink_to(models_dir(), target_is_directory=True)
+    return {"MINIINFER_HOME": str(folder)}
+
+
 @contextmanager
 def running_app(environment: dict[str, str] | None = None) -> Iterator[str]:
     """Start the app on a free port of this machine, give its address, end it by its own process id."""
-    port = free_port()
+    with app_process(free_port(), environment) as (address, _):
+        yield address
+
+
+@contextmanager
+def app_process(
+    port: int, environment: dict[str, str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     command = [
         sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true",
         "--server.address", "127.0.0.1",
@@ -59,7 +74,7 @@ def running_app(environment: dict[str, str] | None = None) -> Iterator[str]:
             assert app.poll() is None, "the app ended before it answered"
             assert time.monotonic() < limit, "the app did not answer within 60 s"
             time.sleep(0.1)
-        yield address
+        yield address, app
     finally:
         app.terminate()
         try:
@@ -70,9 +85,9 @@ def running_app(environment: dict[str, str] | None = None) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def address(model_path: Path) -> Iterator[str]:
-    """A running app; the model file is on disk already."""
-    with running_app() as url:
+def address(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running app; the model file is on disk already, and runs are saved in a folder of the tests' own."""
+    with running_app(home_with_models(tmp_path_factory.mktemp("home"))) as url:
         yield url
 
 
@@ -80,6 +95,7 @@ def address(model_path: Path) -> Iterator[str]:
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
+        expect.set_options(timeout=PATIENCE)
         yield browser
         browser.close()
 

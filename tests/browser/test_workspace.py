@@ -194,16 +194,6 @@ def test_the_transport_steps_on_other_pages_too(visit):
     tab.expect_step("step 1")
 
 
-def test_a_reload_says_plainly_what_is_gone(visit):
-    tab = visit()
-    page = tab.open()
-    page.keyboard.press("ArrowRight")
-    tab.expect_step("step 2")
-    page.reload()
-    page.get_by_test_id("transport").wait_for(timeout=120_000)
-    expect(page.get_by_test_id("notice")).to_contain_text("starts a new session")
-
-
 def test_what_is_read_is_printed_as_the_model_computed_it(visit):
     tab = visit()
     page = tab.open()
@@ -234,18 +224,3 @@ def test_a_long_prompt_comes_in_parts(visit):
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2", timeout=60_000)
     expect(page.get_by_test_id("token-640")).to_be_visible()
-
-
-def test_a_dropped_connection_is_said_and_the_page_goes_on(visit):
-    tab = visit()
-    sockets = []
-    tab.page.route_web_socket(re.compile("_stcore/stream"), lambda ws: sockets.append((ws, ws.connect_to_server())))
-    page = tab.open()
-    page.keyboard.press("ArrowRight")
-    tab.expect_step("step 2")
-    sockets[-1][0].close()
-    sockets[-1][1].close()
-    expect(page.get_by_test_id("notice")).to_contain_text("lost its connection")
-    tab.expect_step("step 1")
-    page.keyboard.press("ArrowRight")
-    tab.expect_step("step 2")

@@ -18,7 +18,7 @@ NAMESPACE = "http://www.w3.org/2000/svg"  # an XML name, not an address that is 
 
 
 def test_there_are_components() -> None:
-    for name in ("transport", "workspace"):
+    for name in ("transport", "workspace", "tokenizer", "program", "batching"):
         assert (ROOT / name / "main.js") in SCRIPTS
         assert (ROOT / name / f"{name}.css") in STYLES
 
@@ -52,8 +52,8 @@ def test_no_other_origin_is_named(path: Path) -> None:
     assert not re.search(r"(https?:)?//[a-z0-9-]+\.[a-z]", path.read_text("utf-8").replace(NAMESPACE, ""))
 
 
-def test_streamlit_finds_both_components() -> None:
-    """Both share one folder, or a relative import would leave what Streamlit serves for the component."""
+def test_streamlit_finds_all_components() -> None:
+    """All share one folder, or a relative import would leave what Streamlit serves for the component."""
     from importlib.metadata import distribution
 
     from streamlit.components.v2 import manifest_scanner
@@ -62,10 +62,10 @@ def test_streamlit_finds_both_components() -> None:
     assert found is not None, "the package is not installed, or its pyproject.toml is not found"
     manifest, package_root = found
     roots = {config.name: config.resolve_asset_root(package_root) for config in manifest.components}
-    assert roots == {"workspace": ROOT.resolve(), "transport": ROOT.resolve()}
+    assert roots == dict.fromkeys(("workspace", "transport", "tokenizer", "program", "batching"), ROOT.resolve())
 
 
-@pytest.mark.parametrize("name", ["transport", "workspace"])
+@pytest.mark.parametrize("name", ["transport", "workspace", "tokenizer", "program", "batching"])
 def test_main_names_every_file_of_its_component(name: str) -> None:
     """One import that is found late costs a round trip at the first visit, five in a row cost five."""
 

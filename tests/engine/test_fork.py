@@ -214,3 +214,26 @@ def test_the_pool_may_grow_while_a_step_is_parked() -> None:
         assert torch.equal(state.raw_logits[0], logits[1])
         run_all(engine)
         assert seq.output_ids == expected.output_ids
+
+
+@pytest.mark.parametrize("computed", [0, 1, 4, 6, 7, 99])
+def test_a_fork_may_leave_computed_positions_to_be_computed_anew(computed: int) -> None:
+    """The same step again, with the same rows: bit-equal, in blocks of its own from `computed` on."""
+    engine = tiny_engine()
+    trunk = engine.add_request(PROMPT, SAMPLED)
+    state = engine.step()
+    past, used = cached(engine, trunk), engine.pool.num_used
+    branch = engine.fork(trunk, len(PROMPT), computed=computed)
+    left = min(computed, len(PROMPT) - 1)
+    assert branch.num_computed_tokens == left
+    assert branch.block_table == trunk.block_table[: -(-left // 4)]
+    again = engine.step(only=branch)
+    engine.check()
+    if computed == 0:
+        assert torch.equal(again.raw_logits, state.raw_logits)
+        assert torch.equal(cached(engine, branch), past)
+    torch.testing.assert_close(again.raw_logits, state.raw_logits)
+    assert again.token_ids == state.token_ids
+    assert torch.equal(cached(engine, trunk), past)
+    engine.release(branch)
+    assert engine.pool.num_used == used

@@ -130,6 +130,17 @@ def test_what_earlier_owners_left_in_a_block_reaches_nobody() -> None:
         assert seq.output_ids == solo(seq.prompt_ids, seq.params)[0]
 
 
+def test_a_full_context_stops_the_run_and_positions_ids_and_slots_stay_equal_in_number() -> None:
+    """KV-05, the simple policy: nothing is shifted. A context of 16, a prompt of 10, 60 new tokens wanted."""
+    engine = tiny_engine(EngineConfig(block_size=4, context_length=16))
+    seq = engine.add_request(range(10), SamplingParams(temperature=0, max_new_tokens=60))
+    while (state := engine.step()) is not None:
+        assert state.positions.tolist()[-1] == seq.num_computed_tokens - 1
+        assert len(seq.block_table) == -(-seq.num_computed_tokens // 4)
+    assert (seq.finish_reason, seq.num_computed_tokens) == ("context", 16)
+    assert engine.used_bytes(seq) == 16 * POSITION_BYTES == engine.allocated_bytes(seq)
+
+
 def test_a_gather_writes_over_the_one_before() -> None:
     """Keys over keys and values over values, and never one over the other; what a panel was given is a copy."""
     engine = tiny_engine()

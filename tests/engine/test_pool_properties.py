@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from miniinfer.config import POLICIES, EngineConfig, SamplingParams
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.block_pool import BlockPool
+from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.placement import copy_shared_blocks
 from miniinfer.engine.scheduler import Scheduled, Scheduler
 from miniinfer.engine.sequence import Sequence
@@ -50,6 +50,7 @@ class Machine(RuleBasedStateMachine):
         self.pool = BlockPool(chunk_blocks=2, max_blocks=11)
         self.scheduler = Scheduler(self.config, self.pool)
         self.kv_cache = FakeCache()
+        self.block_copies: list[BlockCopy] = []
         self.all: list[Sequence] = []
         self.names = 0
 
@@ -121,6 +122,13 @@ class Machine(RuleBasedStateMachine):
     def steps(self, count: int) -> None:
         for _ in range(count):
             self.step(None, None)
+
+    @invariant()
+    def copies_are_private(self) -> None:
+        for made in self.block_copies:
+            assert made.source != made.target
+            assert 0 < made.num_positions <= SIZE
+            assert made.index == made.position // SIZE, "the block that is written first is the only shared one"
 
     @invariant()
     def books_balance(self) -> None:

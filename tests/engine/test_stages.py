@@ -84,6 +84,9 @@ def test_a_stage_is_a_plain_function_with_one_sentence(stage: Stage) -> None:
     assert source.count("\n") <= 25, "one stage is one small function"
     assert stage.sentence.endswith(".")
     assert ". " not in stage.sentence
+    assert stage.formula
+    assert "\n" not in stage.formula, "one line of mathematics"
+    assert all(stage.formula.count(a) == stage.formula.count(b) for a, b in ("{}", "()", "[]"))
     assert set(stage.reads) | set(stage.writes) <= FIELDS | {KV_CACHE, SEQUENCES}
     assert set(stage.shapes) == (set(stage.reads) | set(stage.writes)) & set(SHAPES)
 

@@ -13,11 +13,13 @@ PACKAGE = Path(miniinfer.__file__).parent
 ALLOWED = {
     "engine": {"engine"},
     "models": {"models", "engine"},
+    "tokenization": {"tokenization", "models"},
     "trace": {"trace", "engine"},
     "measure": {"measure", "engine"},
     "faults": {"faults", "engine"},
-    "figures": {"figures", "trace", "measure"},
-    "ui": {"ui", "figures", "trace", "measure", "faults", "models", "engine"},
+    "store": {"store"},
+    "figures": {"figures", "trace", "measure", "tokenization"},
+    "ui": {"ui", "figures", "trace", "measure", "faults", "tokenization", "models", "engine", "store"},
     "cli": {"cli", "figures", "trace", "measure", "faults", "models", "engine"},
 }
 LEAVES = {"config", "errors", "provenance"}
@@ -40,7 +42,10 @@ def test_parts_import_only_what_they_may(part):
         assert inner <= ALLOWED[part] | LEAVES, f"{path.relative_to(PACKAGE)} imports {inner}"
 
 
-@pytest.mark.parametrize("part", ["figures", "engine", "models", "trace", "measure", "faults", "cli"])
+PARTS = ["figures", "engine", "models", "tokenization", "trace", "measure", "faults", "store", "cli"]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_only_the_ui_knows_streamlit(part):
     for path in (PACKAGE / part).rglob("*.py"):
         roots = {n.split(".")[0] for n in imported(path)}
@@ -53,7 +58,8 @@ def test_only_the_ui_knows_streamlit(part):
 MODULES = [
     "miniinfer", "miniinfer.figures.workspace", "miniinfer.figures.cost_plots", "miniinfer.figures.cost_tables",
     "miniinfer.trace.live_run", "miniinfer.trace.batch_run", "miniinfer.trace.batch_view",
-    "miniinfer.trace.batch_presets",
+    "miniinfer.trace.batch_presets", "miniinfer.trace.batch_outcome", "miniinfer.figures.batching_message",
+    "miniinfer.figures.batching_tables",
 ]  # fmt: skip
 
 

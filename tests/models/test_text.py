@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from miniinfer.errors import ModelFileError
 from miniinfer.models.loader import LoadedModel
-from miniinfer.models.text import load_tokenizer
-from tests.models.tiny_files import write_folder, write_gguf
+from miniinfer.models.text import load_tokenizer, load_tokenizer_file
+from tests.models.tiny_files import TOKENIZER_JSON, write_folder, write_gguf
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
@@ -35,3 +39,33 @@ def test_torch_is_not_needed(tmp_path: Path) -> None:
         "for path in sys.argv[1:]: load_tokenizer(path)\nassert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, *map(str, paths)], check=True)
+
+
+def test_a_tokenizer_json_alone(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "tiny")
+    alone = tmp_path / "other" / "my-tokenizer.json"
+    alone.parent.mkdir()
+    alone.write_bytes((folder / "tokenizer.json").read_bytes())
+    whole, _ = load_tokenizer(folder)
+    tokenizer, template = load_tokenizer_file(alone)
+    assert tokenizer.encode("hello the", parse_special=False) == whole.encode("hello the", parse_special=False)
+    assert (tokenizer.vocab_size, template) == (len(tokenizer.vocabulary.tokens), None)
+    assert load_tokenizer_file(folder)[0].vocabulary == whole.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"normalizer": {"type": "NFC"}}, "changes every text first"),
+        ({"pre_tokenizer": {"type": "Metaspace"}}, "does not know"),
+        ({"model": {"type": "Unigram", "vocab": {}}}, "knows BPE only"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(TOKENIZER_JSON | change))
+    with pytest.raises(ModelFileError, match=words):
+        load_tokenizer_file(path)
+    path.write_text("{")
+    with pytest.raises(ModelFileError, match="not valid JSON"):
+        load_tokenizer_file(path)

@@ -27,7 +27,8 @@ MARKUP = ("markdown", "caption", "title", "header", "subheader", "html", "latex"
 
 _KINDS = {
     "prompt": "text_area", "kind": "button_group", "prefill": "button_group", "temperature": "slider",
-    "example": "selectbox", "model_source": "text_input", "model_device": "selectbox", "model_dtype": "selectbox",
+    "example": "selectbox", "model_source": "text_input", "seed": "text_input",
+    "model_device": "selectbox", "model_dtype": "selectbox",
 }  # fmt: skip
 
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]

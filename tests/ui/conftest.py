@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from miniinfer.models.loader import LoadedModel
 from miniinfer.ui import session as session_module
 from miniinfer.ui.model_host import ModelHost, ModelKey
+from miniinfer.ui.saved_runs import SavedRuns
 from miniinfer.ui.session import Session
 from tests.ui.app_test import App, close_tab
 from tests.ui.waiting import wait_until
@@ -93,12 +95,22 @@ def close_and_check(session: Session) -> None:
 
 
 @pytest.fixture
-def open_app(host: ModelHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., App]]:
+def saved_runs(tmp_path: Path) -> Iterator[SavedRuns]:
+    """Saved runs in a folder of the test's own."""
+    saved = SavedRuns(lambda: tmp_path / "home" / "runs.sqlite3")
+    yield saved
+    saved.close()
+
+
+@pytest.fixture
+def open_app(
+    host: ModelHost, saved_runs: SavedRuns, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., App]]:
     """Makes a tab of the app. Every AppTest has the same session id, so a test has one tab at a time."""
     made: list[Session] = []
 
-    def make(used: ModelHost) -> Session:
-        made.append(Session(used))
+    def make(used: ModelHost, saved: SavedRuns) -> Session:
+        made.append(Session(used, saved))
         return made[-1]
 
     def new(used: ModelHost = host, **options: object) -> App:
@@ -106,6 +118,7 @@ def open_app(host: ModelHost, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
         return App(made, **options)
 
     monkeypatch.setattr(session_module, "Session", make)
+    monkeypatch.setattr(session_module, "get_saved_runs", lambda: saved_runs)
     close_tab()
     yield new
     close_tab()

@@ -7,7 +7,7 @@ import pytest
 
 from miniinfer.config import SamplingParams
 from miniinfer.trace.run import ForceToken
-from miniinfer.ui import session as session_module
+from miniinfer.ui import session_memory
 from miniinfer.ui.two_columns import show_blanks
 
 GREEDY = SamplingParams(temperature=0, max_new_tokens=4)
@@ -76,7 +76,7 @@ def test_the_same_run_on_both_sides(app):
 
 
 def test_a_chosen_run_that_was_let_go_is_no_error(app, monkeypatch):
-    monkeypatch.setattr(session_module, "MAX_RUNS", 3)
+    monkeypatch.setattr(session_memory, "MAX_RUNS", 3)
     two_runs(app)
     app.open("compare")
     app.test.selectbox(key="compare_a").set_value("r1")
@@ -107,7 +107,7 @@ def test_stepping_on_this_page_draws_it_anew(app):
     app.run()
     app.ask("transport", n=1, run="r4", want=1, cursor=1)
     assert (app.transport["run"], app.transport["last"], app.transport["cursor"]) == ("r4", 1, 1)
-    assert app.test.query_params == {"run": "r4", "step": "1"}
+    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r4", "step": "1"}
     assert app.texts("compare_B")[1] == "2, 4, 6, 8, 10,␣"
 
 

@@ -7,7 +7,16 @@ import pytest
 
 from tests.ui.app_test import ROOT, close_tab
 
-PAGES = ("workspace", "sampling", "cost", "compare", "model")
+PAGES = (
+    "workspace", "sampling", "kv_cache", "cost", "batching", "tokenizer", "attention", "inside", "break_it", "compare",
+    "model", "runs",
+)  # fmt: skip
+TITLES = (
+    "Workspace, Sampling, KV cache, Cost, Batching, Tokenizer, Attention, Inside a step, Break it, Compare, Model, "
+    "Runs"
+)
+# Components of a page beside the frame's.
+OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",), "batching": ("batching",)}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -19,25 +28,27 @@ def test_a_page_draws_before_the_model_is_there_and_after(open_app, gate, page):
     assert app.transport["model"]["state"] == "loading"
     assert app.transport["has_driver"] is (page == "workspace")
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("example", "recorded", 1)
-    assert app.test.query_params == {"run": "example", "step": "1"}
+    address = {"s": app.session.keeper.token}
+    assert app.test.query_params == address | {"run": "example", "step": "1"}
     assert app.polls, "the browser is told to look again by itself while the model loads"
     gate.open()
     app.run()
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("r1", "live", 1)
-    assert app.test.query_params == {"run": "r1", "step": "1"}
+    assert app.test.query_params == address | {"run": "r1", "step": "1"}
     assert not app.polls
     assert gate.host.num_loads == 1
 
 
 @pytest.mark.parametrize("page", PAGES[1:])
 def test_a_page_opened_first_in_a_fresh_process_has_its_frame(open_app, page):
+    components = {"transport", *OWN.get(page, ())}
     app = open_app(fresh_process=True).open_first(page)
-    assert app.components == {"transport"}
+    assert app.components == components
     assert app.test.sidebar.button
     names = [p["page_name"] for p in app.test._registered_pages.values()]
-    assert names == ["Workspace", "Sampling", "Cost", "Compare", "Model"]
+    assert names == TITLES.split(", ")
     app.run()
-    assert app.components == {"transport"}
+    assert app.components == components
 
 
 def test_run_and_step_stand_in_the_address_on_every_page(app):
@@ -45,7 +56,7 @@ def test_run_and_step_stand_in_the_address_on_every_page(app):
     app.ask(n=1, run="r1", want=2, cursor=2, have={"meta": 1, "tok": 6, "kv": 5})
     for page in (*PAGES, "workspace"):
         app.open(page)
-        assert app.test.query_params == {"run": "r1", "step": "2"}
+        assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "2"}
         assert app.transport["cursor"] == 2
 
 
@@ -62,19 +73,21 @@ def test_twenty_reruns_and_ten_tabs_load_once(open_app, gate):
     assert gate.host.num_loads == 1
 
 
-def test_an_address_of_an_earlier_session_says_that_its_runs_are_gone(open_app):
+def test_an_address_whose_run_is_not_saved_says_so(open_app):
     app = open_app(run="r7", step="12").run()
     header, _ = app.message
-    assert "cleared" in header["error"]
+    assert "not among the saved ones" in header["error"]
     assert (header["run"]["id"], header["cursor"]) == ("r1", 1)
-    assert app.test.query_params == {"run": "r1", "step": "1"}
+    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "1"}
     app.ask(n=1, run="r1", cursor=0)
     assert app.message[0]["error"] is None, "the sentence goes with the next click"
 
 
-def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
+def test_a_tab_that_comes_back_after_its_session_was_closed_has_its_run_again(app):
     app.ask(n=1, run="r1", want=3, cursor=3)
     before = app.session
+    tokens = [t.token_id for t in before.timeline.current.tokens]
+    app.test.query_params.update(step="3")  # as the browser does
     close_tab()
     app.ask(n=2, run="r1", want=4, cursor=4)  # the fragment still belongs to the closed session
     assert app.message[0]["run"]["id"] == "example"
@@ -82,9 +95,9 @@ def test_a_tab_that_comes_back_after_its_session_was_closed_gets_a_new_one(app):
     app.run()
     assert app.session is not before
     header, _ = app.message
-    assert (header["run"]["kind"], header["cursor"]) == ("live", 1)
-    assert "lost its connection" in header["error"]
-    assert header["run"]["id"] == "r2", "the browser still knows an r1, which was another run"
+    assert (header["run"]["id"], header["run"]["kind"], header["cursor"], header["error"]) == ("r1", "live", 3, None)
+    assert "is back at step 3" in header["note"]
+    assert [t[0] for t in header["tokens"]] == tokens
 
 
 def test_the_page_is_drawn_before_torch_is_imported():

@@ -13,7 +13,7 @@ from miniinfer.engine.sampler import coin
 from miniinfer.trace.place import step_of_output
 from miniinfer.trace.run import ForceToken
 from miniinfer.trace.sampling import ORDERS
-from miniinfer.ui import session as session_module
+from miniinfer.ui import session_memory
 from miniinfer.ui.two_columns import sampler_line
 from tests.ui.app_test import App
 from tests.ui.sampling import current, field, frame, plots, sampling, show, texts
@@ -132,7 +132,7 @@ def test_shared_blocks_are_said_in_positions_used_and_allocated_bytes(app: App) 
 
 
 def test_the_tree_of_twelve_runs_and_of_a_branch_whose_trunk_was_let_go(app: App, monkeypatch: Any) -> None:
-    monkeypatch.setattr(session_module, "MAX_RUNS", 3)
+    monkeypatch.setattr(session_memory, "MAX_RUNS", 3)
     sampling(app, view="Branches")
     for typed in (" a", " b", " c"):
         branch_with(app, typed)

@@ -142,9 +142,9 @@ def test_a_prefill_that_is_not_finished_and_a_run_that_has_not_begun_are_sentenc
     assert "No token has been chosen yet" in texts(app.run())
 
 
-def test_an_address_of_an_earlier_session_is_said_to_be_that(open_app: Callable[..., App]) -> None:
+def test_an_address_whose_run_is_not_saved_is_said_to_be_that(open_app: Callable[..., App]) -> None:
     app = open_app(run="r7", step="3").open_first("sampling")
-    assert "starts a new session: the runs of the earlier one were cleared" in texts(app)
+    assert "The run of this address is not among the saved ones" in texts(app)
     assert texts(app.run()).count("Step 1: after") == 1
 
 

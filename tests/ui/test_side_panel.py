@@ -14,7 +14,7 @@ def error(app):
 
 def test_new_run_takes_everything_that_was_typed(app):
     app.fill(
-        prompt="Name three colours.", kind="chat", temperature=1.5, top_p=0.5, top_k=7, min_p=0.1, seed=99,
+        prompt="Name three colours.", kind="chat", temperature=1.5, top_p=0.5, top_k=7, min_p=0.1, seed="99",
         max_new_tokens=5, repetition_penalty=1.1, presence_penalty=0.5, frequency_penalty=-0.5,
         prefill="token by token",
     )  # fmt: skip
@@ -30,7 +30,7 @@ def test_new_run_takes_everything_that_was_typed(app):
         "presence_penalty": 0.5, "frequency_penalty": -0.5, "max_new_tokens": 5, "seed": "99",
     }  # fmt: skip
     assert (header["cursor"], header["last"]) == (0, 0)
-    assert app.test.query_params == {"run": "r2", "step": "0"}
+    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r2", "step": "0"}
     assert error(app) == []
 
 
@@ -73,6 +73,8 @@ def test_buttons_say_what_is_possible(open_app, gate):
         ({"top_p": 0.0}, "top_p must be above 0"),
         ({"repetition_penalty": 0.0}, "repetition_penalty must be above 0"),
         ({"repetition_penalty": -1.0}, "repetition_penalty must be above 0"),
+        ({"seed": "-1"}, "seed must be a whole number"), ({"seed": "1e3"}, "seed must be a whole number"),
+        ({"seed": str(2**64)}, "seed must be a whole number"), ({"seed": "٣"}, "seed must be a whole number"),
     ],
     ids=lambda v: str(v)[:30],
 )  # fmt: skip
@@ -86,7 +88,7 @@ def test_a_bad_value_is_a_sentence_shown_as_text_and_nothing_is_lost(app, values
     assert (header["last"], header["cursor"]) == (1, 1)
     typed = ({"prompt": HOSTILE} | values)["prompt"]
     assert app.test.text_area(key="prompt").value == typed, "what was typed stays to be mended"
-    app.fill(prompt="Hi", top_p=0.9, repetition_penalty=1.0)
+    app.fill(prompt="Hi", top_p=0.9, repetition_penalty=1.0, seed=str(2**64 - 1))
     app.press("New run")
     assert error(app) == []
     assert app.message[0]["run"]["id"] == "r2"

@@ -1,8 +1,13 @@
 """From the prompt field to ids: limits, both kinds of prompt, line ends, and how single tokens are shown."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from miniinfer.errors import BadInputError
+from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.ui.tokenizer_look import TextSide, Wanted, encode
 from miniinfer.ui.tokens import MAX_PROMPT_CHARACTERS, describe_token, encode_prompt
 
 
@@ -61,3 +66,15 @@ def test_every_token_can_be_shown_and_an_unknown_id_is_a_sentence(model):
     for wrong in (-1, 49152, 2**31 - 1):
         with pytest.raises(BadInputError, match="0 to 49151"):
             describe_token(model, wrong)
+
+
+def test_a_start_token_that_the_file_asks_for_is_put_in_front_once(model):
+    """In runs, and on the page that shows their tokens."""
+    asks = Tokenizer(replace(model.tokenizer.vocabulary, add_bos=True), model.tokenizer.vocab_size, "asks")
+    other = SimpleNamespace(tokenizer=asks, name="asks")
+    for text, ids in (("Hello", [1, 19556]), ("<|im_start|>Hello", [1, 19556])):
+        assert encode_prompt(other, text, chat=False) == ids
+        encoding, segments, typed = encode(TextSide("asks", asks, None), Wanted(text, False, True))
+        assert encoding.ids == ids
+        assert [s.writer for s in segments] == ["control", "typed"]
+        assert encoding.raw[slice(*typed)].decode().endswith("Hello")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from miniinfer.engine.kv_cache import KEYS, VALUES
 from miniinfer.engine.ops import rms_norm, rotate
@@ -51,17 +52,24 @@ def write_kv(engine: Engine, state: StepState) -> None:
 
 def attn_scores(engine: Engine, state: StepState) -> None:
     """Compare each query with all keys up to its own position: dot products, divided by the root of the head size."""
-    model = engine.model_config
     all_scores = []
-    for group, blocks in zip(state.groups, state.block_tables, strict=True):
-        queries = group.split_queries(state.q, model.num_kv_heads)  # [K * S, G * Tq, D]
-        keys = engine.kv_cache.gather(state.layer, KEYS, blocks, group.num_seqs, group.context_len)  # [K * S, C, D]
-        scores = queries @ keys.mT * model.head_dim**-0.5  # [K * S, G * Tq, C]
-        scores = group.split_heads(scores, model.num_kv_heads)  # [K, S, G, Tq, C]
+    for group, products in zip(state.groups, query_key_products(engine, state), strict=True):
+        scores = products * engine.model_config.head_dim**-0.5  # [K, S, G, Tq, C]
         if group.hidden is not None:
             scores = scores.masked_fill(group.hidden, float("-inf"))
         all_scores.append(scores)
     state.attn_scores = tuple(all_scores)
+
+
+def query_key_products(engine: Engine, state: StepState) -> list[Tensor]:
+    """For each group q . k of its rows with all C keys, [K, S, G, Tq, C], the later ones too."""
+    num_kv_heads = engine.model_config.num_kv_heads
+    all_products = []
+    for group, blocks in zip(state.groups, state.block_tables, strict=True):
+        queries = group.split_queries(state.q, num_kv_heads)  # [K * S, G * Tq, D]
+        keys = engine.kv_cache.gather(state.layer, KEYS, blocks, group.num_seqs, group.context_len)  # [K * S, C, D]
+        all_products.append(group.split_heads(queries @ keys.mT, num_kv_heads))
+    return all_products
 
 
 def attn_pattern(engine: Engine, state: StepState) -> None:

@@ -1,4 +1,4 @@
-// The address of the page names run and step. It is written here, not by the server: a message about it would make
+// The address of the page names session, run and step; the session stays the same. It is written here, not by the server: a message about it would make
 // Streamlit draw its whole page anew at each step.
 
 const WRITE_AFTER = 100; // ms; browsers refuse too many changes in a row
@@ -9,7 +9,7 @@ export function keepAddress(bus) {
   const write = () => {
     timer = 0;
     const run = bus.run?.run;
-    if (!run) return;
+    if (!run || bus.store.frame?.comes_back) return; // a saved run is about to come back: the address names that one
     const url = new URL(location.href);
     url.searchParams.set("run", run);
     url.searchParams.set("step", String(bus.cursor));

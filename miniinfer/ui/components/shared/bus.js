@@ -22,6 +22,8 @@ class Bus {
   head = null; // [layer, head]
   tables = new Set(); // ids of the panels whose numbers are shown, or may be saved in the next moment
   notice = null; // one sentence for the status line
+  page = null; // what transport and keys drive in place of the run: a batch, on its page
+  batch = null; // the batch of the batching page; see batching/batch.js
   #canvases = new Set();
   #listeners = new Set();
   #dirty = new Set();
@@ -74,6 +76,13 @@ class Bus {
     return this.driver ?? (this.spare && !this.spare.waits ? this.spare : null);
   }
 
+  /** Let transport and keys drive something with the face of this bus; null: the run again. */
+  standIn(page) {
+    if (this.page === page) return;
+    this.page = page;
+    this.changed("page");
+  }
+
   /** What the transport needs to know of the run, from the history or, on other pages, from the transport's own data. */
   get run() {
     const { history, frame } = this.store;
@@ -107,7 +116,7 @@ class Bus {
     const isFirst = this.store.current === null && this.store.frame?.run === header.run?.id;
     const isNew = this.store.merge(message, this.cursor);
     // The example has gone live: the same run under a new name, so what the user did in this very moment still holds.
-    const wentLive = was?.kind === "recorded" && !header.runs.some((run) => run.id === was.id);
+    const wentLive = was?.kind === "recorded" && !header.run.resumed && !header.runs.some((run) => run.id === was.id);
     if (isNew) this.#switched(header, (isFirst && this.#touched) || wentLive);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;

@@ -5,6 +5,8 @@ const EDITABLE =
 const PRESSABLE =
   "button, a[href], summary, [role='button'], [role='switch'], [role='tab'], [role='menuitem'], [role='option'], [role='checkbox'], [role='radio']";
 
+const CHOICE = "[data-variant='segmented_control'][role='radio']";
+
 /** Returns the way to stop listening. */
 export function listenKeys(bus) {
   const onKey = (event) => {
@@ -13,13 +15,23 @@ export function listenKeys(bus) {
     const path = event.composedPath().filter((node) => node instanceof Element);
     if (path.some((node) => node.matches(EDITABLE) && !node.matches("[data-keys='step']"))) return;
     if (event.key === " " && path.some((node) => node.matches(PRESSABLE))) return;
-    const act = actions(bus, event.repeat)[event.key];
+    const act = actions(bus.page ?? bus, event.repeat)[event.key];
     if (!act) return;
     event.preventDefault();
     act();
   };
+  // A view that was chosen with the mouse keeps the focus, and its group would take the arrows. Who walks through the
+  // group with the keyboard keeps it: such a click has no detail.
+  const onClick = (event) => {
+    const choice = event.detail > 0 && event.target instanceof Element && event.target.closest(CHOICE);
+    if (choice) setTimeout(() => choice.contains(document.activeElement) && document.activeElement.blur());
+  };
   document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  document.addEventListener("click", onClick, true); // on the way down: the choice lets no click rise
+  return () => {
+    document.removeEventListener("keydown", onKey);
+    document.removeEventListener("click", onClick, true);
+  };
 }
 
 // A held arrow runs over steps that exist, and never piles up steps to be made.

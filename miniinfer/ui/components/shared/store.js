@@ -13,6 +13,7 @@ export class Store {
     this.runs = [];
     this.model = null; // {state, text, progress}
     this.error = null;
+    this.note = null; // worth knowing, nothing wrong
     this.frame = null; // the transport's own data, used where no workspace is mounted
   }
 
@@ -25,6 +26,7 @@ export class Store {
     this.runs = header.runs ?? this.runs;
     this.model = header.model ?? this.model;
     this.error = header.error ?? null;
+    this.note = header.note ?? null;
     if (!header.run) return false;
     const id = header.run.id;
     const isNew = this.current !== id;
@@ -35,7 +37,8 @@ export class Store {
     history.merge(header, blob);
     if (isNew) {
       history.opened = header.last;
-      history.seen = Math.max(history.seen, Math.min(header.cursor, header.last));
+      // A run that came back was on screen up to its last step, before.
+      history.seen = Math.max(history.seen, Math.min(Math.max(header.cursor, header.run.resumed ?? 0), header.last));
     }
     this.current = id;
     this.#trim(cursor);

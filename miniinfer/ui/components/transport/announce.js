@@ -25,6 +25,7 @@ export function announcer(bus) {
 }
 
 function sentence(run, cursor) {
+  if (run.said) return run.said;
   if (cursor === 0)
     return `Step 0 of ${run.last}: ${format.plural(run.prompt_len, "prompt token")}, the KV cache is empty.`;
   const meta = run.history?.meta[cursor - 1];

@@ -43,8 +43,32 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 }
 
 function build(bus, parent) {
-  const bar = createBar(bus);
-  parent.append(bar.root);
-  const stops = [listenKeys(bus), keepAddress(bus), bus.on((dirty) => bar.paint(dirty)), bar.stop];
-  return { bar, data: null, stop: () => (stops.forEach((stop) => stop()), bar.root.remove()) };
+  const mount = { bar: null, data: null, stop: null };
+  let shown = null;
+  let stopPaint = null;
+  // One bar for whatever the keys drive: the run, or what a page has put in its place.
+  const use = () => {
+    const now = bus.page ?? bus;
+    if (now === shown) return;
+    const { bar: old } = mount;
+    shown = now;
+    stopPaint?.();
+    old?.stop?.();
+    const bar = (mount.bar = createBar(now));
+    if (old) old.root.replaceWith(bar.root);
+    else parent.append(bar.root);
+    readTheme(bar.root);
+    stopPaint = now.on((dirty) => bar.paint(dirty));
+    bar.paint();
+  };
+  use();
+  const stops = [
+    listenKeys(bus),
+    keepAddress(bus),
+    bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
+    () => stopPaint(),
+    () => mount.bar.stop?.(),
+  ];
+  mount.stop = () => (stops.forEach((stop) => stop()), mount.bar.root.remove());
+  return mount;
 }

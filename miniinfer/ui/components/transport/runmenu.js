@@ -40,6 +40,7 @@ export function createRunMenu(bus) {
     const { runs } = bus.store;
     const kind = run?.kind ?? runs.find((other) => other.id === run?.run)?.kind;
     setText(name, run?.name ?? "No run yet");
+    button.classList.toggle("alone", Boolean(run?.mixed)); // a batch is one at a time: nothing to choose
     setAttr(button, "title", run ? `Runs: ${run.name}` : "Runs");
     show(badge, kind === "recorded");
     const key = JSON.stringify([runs, run?.run]);
@@ -58,7 +59,7 @@ export function createRunMenu(bus) {
   function entry(item, depth, current) {
     const facts = [
       format.plural(item.last, "step"),
-      item.kind === "recorded" ? "recorded" : null,
+      item.kind === "recorded" || item.kind === "saved" ? item.kind : null,
       item.finished ? "ended" : null,
       item.parent !== null && item.fork_step !== null ? `from step ${item.fork_step}` : null,
     ]

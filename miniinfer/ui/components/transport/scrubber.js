@@ -73,7 +73,7 @@ export function createScrubber(bus) {
     decodeLabel.style.left = pct(steps.x(steps.prefill));
     target.style.left = pct(steps.x(Math.min(bus.target ?? 0, steps.extent)));
     show(target, bus.target !== null);
-    show(decodeLabel, steps.extent > steps.prefill);
+    show(decodeLabel, steps.prefill > 0 && steps.extent > steps.prefill);
     show(prefillLabel, steps.prefill > 0);
     const forkStep = bus.store.runs.find((other) => other.id === run?.run)?.fork_step ?? null;
     show(fork, forkStep !== null);

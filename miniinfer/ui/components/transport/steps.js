@@ -5,6 +5,12 @@ const PREFILL_SHARE = 0.14; // a prefill of one pass would be a hair's breadth i
 /** {prefill: number of prefill steps, extent: steps on the line, x(step) -> 0..1, stepAt(x)} */
 export function scale(run) {
   const last = run?.last ?? 0;
+  if (run?.mixed) {
+    // steps of a batch do prefill and decode at once, so all are alike
+    const extent = Math.max(last, 1);
+    const clamp = (x) => Math.max(0, Math.min(x, 1));
+    return { prefill: 0, extent, x: (s) => clamp(s / extent), stepAt: (at) => Math.round(clamp(at) * extent) };
+  }
   const known = prefillSteps(run);
   const prefill = known || 1;
   const planned = run?.finished || !run?.max_new ? 0 : prefill + run.max_new - 1;

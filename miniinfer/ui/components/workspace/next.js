@@ -145,7 +145,7 @@ export function createNext(bus) {
 
   // The chosen token is always in sight, also when it was an unlikely one.
   function settle() {
-    if (!moved) return;
+    if (!moved || !now.next) return; // another step may have come into view since it was painted
     moved = false;
     const at = ROW * now.next.ids.indexOf(now.next.token);
     list.scrollTop = at + ROW > list.clientHeight ? at - list.clientHeight / 2 : 0;

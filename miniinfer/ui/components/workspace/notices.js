@@ -1,4 +1,4 @@
-// One line above the panels: an error, until it is dismissed.
+// One line above the panels: an error, or a note on the run, until it is dismissed.
 
 import { h, setText, show } from "../shared/dom.js";
 import { icon } from "../shared/icons.js";
@@ -20,10 +20,12 @@ export function createNotices(bus) {
   });
 
   function paint() {
-    const { model, error } = bus.store;
+    const { model, error, note } = bus.store;
     const wrong = error ?? (model?.state === "failed" ? model.text : null);
-    if (!wrong) dismissed = null;
-    shown = wrong === dismissed ? null : wrong;
+    const said = wrong ?? note;
+    if (!said) dismissed = null;
+    shown = said === dismissed ? null : said;
+    root.classList.toggle("note", !wrong);
     show(root, shown !== null);
     setText(text, shown ?? "");
   }

@@ -58,9 +58,9 @@ export function createStep(bus) {
     show(content, Boolean(meta));
     show(empty, !meta);
     if (!meta) return;
-    const { source } = view.history;
+    const { source, info } = view.history;
     setText(time, format.ms(meta.ms));
-    timeMark.set(source.ms);
+    timeMark.set(meta.step <= (info.resumed ?? 0) ? "recorded" : source.ms); // measured before the run came back
     setText(
       phase,
       meta.phase === "prefill"

@@ -1,0 +1,212 @@
+"""The SQLite file of saved runs: one table, write-ahead log, used from any thread through one connection and a lock.
+
+A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
+marked runs are dropped for good when the file is opened again a day later.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_run import SavedRun
+
+KEPT_DELETED_SECONDS = 24 * 3600
+MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
+BUSY_SECONDS = 5.0
+SCHEMA_VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    session TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
+    num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, deleted REAL, data TEXT NOT NULL,
+    PRIMARY KEY (session, run_id)
+);
+CREATE INDEX IF NOT EXISTS by_time ON runs (updated);
+"""
+
+
+class StoreError(MiniInferError):
+    """Saved runs cannot be read or written; the message names the file and the way out."""
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One line of the list of saved runs. Times in seconds since 1970; data_bytes is the size of its JSON."""
+
+    session: str
+    run_id: str
+    name: str
+    prompt: str
+    model: str
+    num_steps: int
+    created: float
+    updated: float
+    data_bytes: int
+
+
+class RunStore:
+    """Saved runs in one file. Every method raises StoreError, one sentence, if the file cannot be used."""
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+        self.path = path
+        self.max_bytes = max_bytes
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            raise self._error(error) from error
+
+    def _prepare(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{self.path} was written by a newer MiniInfer (version {version} of its format): use that one, or "
+                "set MINIINFER_HOME to another folder."
+            )
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.executescript(SCHEMA)
+        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+
+    def save(self, runs: Iterable[SavedRun]) -> None:
+        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+
+        A file that has reached its limit takes no new run; those that are in it go on.
+        """
+        rows = [
+            (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
+            for r in runs
+        ]
+        with self._lock:
+            try:
+                self._db.execute("BEGIN IMMEDIATE")
+                if self._used() >= self.max_bytes:
+                    self._refuse_new(rows)
+                self._db.executemany(
+                    "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run_id) DO UPDATE SET "
+                    "name = excluded.name, num_steps = excluded.num_steps, updated = excluded.updated, "
+                    "data = excluded.data",
+                    rows,
+                )
+                self._db.execute("COMMIT")
+            except (sqlite3.Error, UnicodeError, StoreError) as error:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise self._error(error) from error
+
+    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
+        for session, run_id, *_ in rows:
+            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
+            if known.fetchone() is None:
+                raise StoreError(
+                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
+                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
+                    "saved."
+                )
+
+    def _used(self) -> int:
+        """Bytes of the file that hold something. Called with the lock held."""
+        pages, free, size = (
+            int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def load(self, session: str, run_id: str) -> SavedRun | None:
+        """None if there is no such run, or it was deleted. Raises BadInputError if what is there is damaged."""
+        rows = self._read("SELECT data FROM runs WHERE session = ? AND run_id = ? AND deleted IS NULL", session, run_id)
+        return SavedRun.from_json(str(rows[0][0])) if rows else None
+
+    def load_session(self, session: str) -> list[SavedRun]:
+        """All runs of a session that can be read, in the order of their making."""
+        rows = self._read(
+            "SELECT data FROM runs WHERE session = ? AND deleted IS NULL ORDER BY created, rowid", session
+        )
+        found = []
+        for (data,) in rows:
+            try:
+                found.append(SavedRun.from_json(str(data)))
+            except BadInputError:
+                continue  # one damaged run must not keep the others from coming back; the list still names it
+        return found
+
+    def lines(self, search: str = "", most: int = 200) -> list[RunLine]:
+        """Saved runs, the newest first; with `search`, those whose name, prompt or model contain it."""
+        pattern = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+        rows = self._read(
+            "SELECT session, run_id, name, prompt, model, num_steps, created, updated, length(data) FROM runs "
+            "WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
+            "OR model LIKE ?1 ESCAPE '\\') ORDER BY updated DESC LIMIT ?2",
+            pattern, most,
+        )
+        return [RunLine(*row) for row in rows]
+
+    def delete(self, session: str, run_id: str) -> None:
+        """Mark as deleted; `restore` takes it back for a day."""
+        self._write("UPDATE runs SET deleted = ? WHERE session = ? AND run_id = ?", time.time(), session, run_id)
+
+    def restore(self, session: str, run_id: str) -> None:
+        self._write("UPDATE runs SET deleted = NULL WHERE session = ? AND run_id = ?", session, run_id)
+
+    def purge(self) -> None:
+        """Drop deleted runs for good, now."""
+        self._write("DELETE FROM runs WHERE deleted IS NOT NULL")
+
+    def num_deleted(self) -> int:
+        return int(self._read("SELECT count(*) FROM runs WHERE deleted IS NOT NULL")[0][0])
+
+    def run_ids(self, session: str) -> list[str]:
+        """Of all runs of a session, deleted ones included: ids that must not be given again."""
+        return [str(row[0]) for row in self._read("SELECT run_id FROM runs WHERE session = ?", session)]
+
+    def total_bytes(self) -> int:
+        """Of the file as far as it holds something, deleted runs included."""
+        with self._lock:
+            try:
+                return self._used()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def _read(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._db.execute(sql, values).fetchall()
+            except (sqlite3.Error, UnicodeError) as error:
+                raise self._error(error) from error
+
+    def _write(self, sql: str, *values: object) -> None:
+        with self._lock:
+            try:
+                self._db.execute(sql, values)
+            except (sqlite3.Error, UnicodeError) as error:
+                raise self._error(error) from error
+
+    def _error(self, error: Exception) -> StoreError:
+        if isinstance(error, StoreError):
+            return error
+        text = str(error)
+        if "disk" in text and "full" in text:
+            way_out = "the disk is full: free some space"
+        elif "locked" in text or "busy" in text:
+            way_out = "another program holds it: close that one"
+        elif isinstance(error, PermissionError) or any(w in text for w in ("readonly", "read-only", "unable to open")):
+            way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
+        elif "not a database" in text or "malformed" in text:
+            way_out = "it is damaged: move it away, and a new one is made"
+        else:
+            way_out = text
+        return StoreError(f"Saved runs ({self.path}): {way_out}. What is on screen goes on, but is not saved.")

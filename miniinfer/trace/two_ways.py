@@ -1,0 +1,51 @@
+"""The same position computed both ways: in one pass with all before it (prefill), and alone, with keys and values of
+the others read from the run's cache (decode). The mathematics is the same; only the order of summation differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from miniinfer.trace.capture import StageTensor
+from miniinfer.trace.compare import StageComparison, compare_stages
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.replay import one_pass
+from miniinfer.trace.stage_rows import RowCapture
+
+
+@dataclass(frozen=True)
+class TwoWays:
+    """prefill, decode: what each stage wrote for the position, in the order of the program, entry by entry the same.
+
+    comparison: largest absolute difference of each. scales: the largest magnitude of each, to judge it by.
+    """
+
+    position: int
+    prefill: tuple[StageTensor, ...]
+    decode: tuple[StageTensor, ...]
+    comparison: StageComparison
+    scales: tuple[float, ...]
+
+    @property
+    def relative(self) -> float:
+        """The largest difference in units of its own tensor's largest magnitude."""
+        pairs = zip(self.comparison.differences, self.scales, strict=True)
+        return max((d.largest / scale for d, scale in pairs if scale > 0), default=0.0)
+
+
+def both_ways(run: LiveRun, position: int) -> TwoWays:
+    """`position` must be one that the run has computed, or the next. Raises MiniInferError. In the engine's thread."""
+    captures = []
+    for start in (0, position):
+        capture = RowCapture(position)
+        with one_pass(run, position, start, capture):
+            captures.append(tuple(capture.tensors))
+    prefill, decode = captures
+    scales = tuple(_scale(t) for t in prefill)
+    return TwoWays(position, prefill, decode, compare_stages(prefill, decode), scales)
+
+
+def _scale(tensor: StageTensor) -> float:
+    finite = tensor.values[np.isfinite(tensor.values)]
+    return float(np.abs(finite).max()) if finite.size else 0.0

@@ -1,0 +1,124 @@
+"""From q . k to weights: four pictures of one head, and one row of them as numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import streamlit as st
+
+from miniinfer.figures.attention_plots import MapLook, maps_figure
+from miniinfer.figures.attention_tables import maps_table, recorded_row_table, row_table
+from miniinfer.figures.attention_words import RECORDED
+from miniinfer.figures.tables import frame_to_csv
+from miniinfer.provenance import Provenance
+from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
+from miniinfer.ui.attention_look import KEY, Look, plot, twin
+from miniinfer.ui.table_twin import draw_table_twin
+
+WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
+HEIGHT = 352
+NUMBER = st.column_config.NumberColumn(format="%.6f")
+COLUMNS = {
+    "key": st.column_config.NumberColumn(width=60),
+    "q·k": st.column_config.NumberColumn(format="%.6f", help="The product of the query with this key, after RoPE."),
+    "÷ √D": st.column_config.NumberColumn(format="%.6f", help="Divided by the root of the head's size."),
+    "masked": st.column_config.NumberColumn(format="%.6f", help="Minus infinity at later positions."),
+    "exp(s − max)": st.column_config.NumberColumn(
+        format="%.6f", help="The exponential of the score less the row's largest one, so that nothing overflows."
+    ),
+    "weight": st.column_config.NumberColumn(format="%.6f", help="exp divided by the sum of all exps."),
+}
+
+
+def draw_scores(look: Look) -> None:
+    pooled = False
+    if look.length > WHOLE:
+        pooled = st.segmented_control(
+            "Range", ["window", "whole, pooled"], default="window", key="attention_range", required=True,
+            label_visibility="collapsed", persist_state="session",
+        ) == "whole, pooled"  # fmt: skip
+    shown = _recorded_maps(look, pooled) if look.live is None else _maps(look, pooled)
+    map_look = MapLook(look.length, look.position, look.run.info.model.head_dim, look.hide_first)
+    figure = maps_figure(shown, map_look, look.text, look.colours, HEIGHT)
+    plot(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
+    source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
+    st.caption(_caption(look, shown, source))
+    if look.live is None:
+        st.text(RECORDED)
+        table = recorded_row_table(look.weights, look.text, hide_first=look.hide_first)
+        draw_table_twin(table, "attention_row", source, "row.csv")
+        return
+    _row(look, shown)
+    twin(
+        "Table of the pictures", "attention_cells", lambda: maps_table(shown, look.length, look.text), source,
+        "maps.csv",
+    )  # fmt: skip
+
+
+def _row(look: Look, shown: HeadMaps) -> None:
+    """Choosing a line chooses the key of the view RoPE."""
+    row = look.row
+    total = float(row.exps.sum(dtype=np.float64))
+    best = int(row.pattern.argmax())
+    table = row_table(row, shown, look.text, hide_first=look.hide_first)
+    if look.length > WHOLE:
+        table = table.sort_values("weight", ascending=False, kind="stable")
+    left, right = st.columns([5, 1], vertical_alignment="center")
+    left.text(
+        f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
+        f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
+        f"{float(row.pattern[best]):.6f}."
+    )
+    right.download_button(
+        "Save CSV", lambda: frame_to_csv(table), file_name="row.csv", mime="text/csv", key="attention_row_csv",
+        width="stretch", on_click="ignore",
+    )
+    picked = st.dataframe(
+        table, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
+        row_height=26, on_select="rerun", selection_mode="single-row", placeholder="",
+    )
+    if rows := picked["selection"]["rows"]:
+        st.session_state[KEY] = min(int(table["key"].iloc[min(rows[0], len(table) - 1)]), look.position)
+
+
+def _maps(look: Look, pooled: bool) -> HeadMaps:
+    run = look.live
+    assert run is not None
+    layer, head = look.layer, look.head
+    if pooled:
+        return look.ask(lambda: pooled_head_maps(run, layer, head, look.length, WHOLE, skip_first=look.hide_first))
+    start, stop = window(look.length, look.position)
+    return look.ask(lambda: head_maps(run, layer, head, start, stop, start))
+
+
+def _recorded_maps(look: Look, pooled: bool) -> HeadMaps:
+    if pooled:
+        cell = -(-look.length // WHOLE)
+        cells = np.square(look.run.head_map(look.layer, look.head, cell).astype(np.float32) / 255)
+        size = -(-look.length // cell)
+        return HeadMaps(0, 0, cell, {"pattern": cells[:size, :size]})
+    start, stop = window(look.length, look.position)
+    weights = np.zeros((stop - start, stop - start), np.float32)
+    for i in range(start, stop):
+        row = look.run.head_rows(look.layer, look.head, i, i + 1)
+        weights[i - start, : i + 1 - start] = np.square(row[start:].astype(np.float32) / 255)
+    return HeadMaps(start, start, 1, {"pattern": weights})
+
+
+def window(length: int, position: int) -> tuple[int, int]:
+    """(start, stop) of at most WHOLE positions that hold this one, with as many before it as there are."""
+    stop = min(length, max(WHOLE, position + 1))
+    return max(0, stop - WHOLE), stop
+
+
+def _caption(look: Look, shown: HeadMaps, source: Provenance) -> str:
+    what = "Rows are queries, columns keys; the ringed row is the query looked at."
+    if shown.cell > 1:
+        what += (
+            f" Each cell covers {shown.cell} × {shown.cell} positions and shows the largest number in it"
+            f"{', the first token left out' if look.hide_first else ''}."
+        )
+    elif look.length > WHOLE:
+        stop = shown.row_start + len(shown.maps["pattern"])
+        what += f" Positions {shown.row_start} to {stop - 1} of {look.length:,}; keys before them are in the row below."
+    scale = "Weights are coloured by their square root, so that 1 % can be seen; scores by their sign."
+    return f"{what} {scale} Figures: {source.value}."

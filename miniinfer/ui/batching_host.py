@@ -1,0 +1,167 @@
+"""The batch run of one session: at most one at a time, its steps in the engine's thread, its memory counted."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.figures.batching_message import encode_batch, measured_bytes, step_entry
+from miniinfer.trace.batch_run import BatchRun
+from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
+from miniinfer.ui.batching_ask import BatchAsk
+from miniinfer.ui.tokens import describe_token, encode_prompt
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
+    from miniinfer.trace.batch_records import BatchTrace
+    from miniinfer.ui.session import Session
+
+BATCH_KV_BYTES = 256 * 2**20  # the most KV cache that one batch may take, beside that of the session's runs
+STEPPING_SECONDS = 0.15
+NO_MODEL = "A batch can start once a model is loaded; how far it is stands at the top."
+FULL = "The records of this batch have filled the memory of this tab: start a new batch to go on."
+
+T = TypeVar("T")
+
+
+class SessionBatch:
+    """Guarded by its own lock, so that a step of a batch and one of a run do not wait for each other's pages."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.lock = threading.RLock()
+        self.run: BatchRun | None = None
+        self.name = ""
+        self.device = ""
+        self.number = 0
+        self.error: str | None = None
+        self._entries: list[dict[str, Any]] = []
+        self._charged = 0
+
+    @property
+    def run_id(self) -> str:
+        """Never the same in two sessions: a tab that comes back after a lost connection still knows an older one."""
+        return f"{self._session.session_id[:8]}.{self.number}"
+
+    @property
+    def trace(self) -> BatchTrace | None:
+        with self.lock:
+            return self._in_engine(lambda run: run.trace) if self.run is not None else None
+
+    def start(self, requests: Sequence[BatchRequest], settings: BatchSettings, name: str) -> None:
+        """Let the old batch go and make a new one; no step is run. Raises MiniInferError, and the old one stays."""
+        with self.lock:
+            model = self.model()
+            made = self._session.host.worker.call(
+                lambda: self.make(model, requests, settings), key=self._session.session_id
+            )
+            self.release()
+            if self._session.closed:  # in the meantime; nobody would give its blocks back
+                self._session.host.worker.call(made.release, key=self._session.session_id)
+                raise BadInputError(NO_MODEL)
+            self.run, self.name, self.device = made, name, model.device.upper()
+            self.number += 1
+
+    def model(self) -> LoadedModel:
+        """The session's model. Raises BadInputError if there is none, or the tab has been closed."""
+        model = self._session.model
+        if model is None or self._session.closed:
+            raise BadInputError(NO_MODEL)
+        return model
+
+    def make(self, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings) -> BatchRun:
+        """A batch run of this model, in the engine's thread. Raises BadInputError if its cache is too large."""
+
+        def encode(request: BatchRequest) -> list[int]:
+            return encode_prompt(model, request.prompt, chat=request.chat)
+
+        run = BatchRun(model, requests, settings, encode=encode, describe=lambda i: describe_token(model, i))
+        wanted, most = run.num_blocks * run.trace.block_bytes, BATCH_KV_BYTES // run.trace.block_bytes
+        if wanted > BATCH_KV_BYTES:
+            run.release()
+            raise BadInputError(
+                f"A pool of {run.num_blocks:,} blocks of {settings.block_size} positions takes "
+                f"{wanted / 2**20:,.0f} MiB of KV cache; a batch may have {BATCH_KV_BYTES // 2**20} MiB: give it at "
+                f"most {most:,} blocks."
+            )
+        return run
+
+    def step_to(self, want: int, seconds: float = STEPPING_SECONDS) -> None:
+        """Step until step `want` exists, all requests are done, or the time is over."""
+        with self.lock:
+            end = time.monotonic() + seconds
+            while self.run is not None and len(self._entries) < want and time.monotonic() < end:
+                if not self._in_engine(self._step):
+                    break
+
+    def finish(self) -> None:
+        """Step to the end."""
+        self.step_to(10**9, math.inf)
+
+    def _step(self, run: BatchRun) -> bool:
+        if self._session.closed or not run.step():
+            return False
+        nbytes = measured_bytes(run.steps[-1])
+        self._entries.append(step_entry(run.trace, len(run.steps)))
+        if not self._session.budget.charge(nbytes):
+            run.release()
+            raise MiniInferError(FULL)
+        self._charged += nbytes
+        return True
+
+    def abort(self, request_id: str) -> None:
+        """End one request. Raises BadInputError if there is no such request, or no batch."""
+        with self.lock:
+            if self.run is None:
+                raise BadInputError("There is no batch to end a request of.")
+            self._in_engine(lambda run: run.abort(request_id))
+
+    def message(self, ask: int, have: int) -> bytes | None:
+        """What the browser lacks, as docs/batching-message.md describes it; None without a batch."""
+        with self.lock:
+            if self.run is None:
+                return None
+            trace = self._in_engine(lambda run: run.trace)
+            return encode_batch(
+                trace, self.run_id, self.name, self._entries, device=self.device, ask=ask,
+                have=min(have, len(self._entries)), error=self.error,
+            )  # fmt: skip
+
+    def handle(self, ask: BatchAsk) -> None:
+        """Do what the browser asked; an error becomes a sentence in the next message."""
+        with self.lock:
+            self.error = None
+            if ask.run_id != self.run_id or self.run is None:
+                return
+            try:
+                if ask.abort is not None and ask.abort < len(self.run.requests):
+                    self.abort(self.run.requests[ask.abort].request_id)
+                if ask.want is not None:
+                    self.step_to(ask.want)
+            except MiniInferError as error:
+                self.error = str(error)
+
+    def release(self) -> None:
+        """Give back blocks, records and what they were charged."""
+        with self.lock:
+            if self.run is None:
+                return
+            charged = self._charged
+
+            def release(run: BatchRun) -> None:
+                run.release()
+                self._session.budget.charge(-charged)
+
+            self._in_engine(release)
+            self.run = None
+            self._entries = []
+            self._charged = 0
+
+    def _in_engine(self, job: Callable[[BatchRun], T]) -> T:
+        run = self.run
+        assert run is not None
+        return self._session.host.worker.call(lambda: job(run), key=self._session.session_id)

@@ -1,0 +1,84 @@
+"""The lesson: the same requests under static and continuous batching, and with and without paging."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.batching_plots import lanes_figure, outcome_line
+from miniinfer.figures.batching_tables import lanes_table, outcomes_table
+from miniinfer.figures.tables import frame_to_csv
+from miniinfer.provenance import Provenance
+from miniinfer.trace.batch_outcome import BatchOutcome
+from miniinfer.ui.batching_look import BatchLook
+from miniinfer.ui.batching_outcomes import measure_outcomes, words_of
+from miniinfer.ui.cost_look import PLOT, draw_table, task
+
+VIEW = "batching_outcomes"
+HEIGHT = 350
+ONE, WHOLE = st.column_config.NumberColumn(format="%.1f"), st.column_config.NumberColumn(format="%.0f")
+COLUMNS = {
+    "wall ms": WHOLE, "tokens/s": ONE, "mean TTFT ms": WHOLE, "mean TPOT ms": WHOLE, "wasted %": ONE,
+    "KV peak bytes": st.column_config.NumberColumn(format="localized"),
+}  # fmt: skip
+
+
+def draw_lesson(look: BatchLook) -> None:
+    trace = look.trace
+    if trace is None:
+        st.text("The two ways of batching will be compared here once a batch can run.")
+        return
+    found: tuple[BatchOutcome, ...] | None = look.result(VIEW)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            "Run all four again" if found else "Run all four", key="batching_outcomes_run",
+            type="secondary" if found else "primary", disabled=task() is not None,
+            help="Runs the requests of this batch four times to their end, each time in a cache of its own. The batch "
+            "of the first view is not touched.",
+        ):
+            model, batch = look.session.batch.model(), look.session.batch
+            look.begin(VIEW, lambda say: measure_outcomes(batch, model, trace.requests, trace.settings))
+        if found:
+            paging = st.segmented_control(
+                "Memory", ["paging", "no paging"], default="paging", key="batching_paging", required=True,
+                label_visibility="collapsed",
+            )
+    if not found:
+        st.text(
+            "Both ways will stand here side by side: the lanes of all requests against wall time, the slots that were "
+            "computed for nothing, and a table of all four outcomes. Two switches are independent: how requests are "
+            "put into batches (static or continuous), and how the cache gives out memory (in blocks as needed, or all "
+            "that a request can ever need at its start)."
+        )
+        return
+    static, continuous = (o for o in found if o.settings.paging is (paging == "paging"))
+    st.markdown(f"**{verdict(static, continuous)}**")
+    until = max(static.totals.wall_ms, continuous.totals.wall_ms)
+    for column, outcome in zip(st.columns(2, gap="medium"), (static, continuous), strict=True):
+        with column:
+            st.text(outcome_line(outcome).capitalize())
+            st.plotly_chart(
+                lanes_figure(outcome, until, look.colours, HEIGHT), key=f"batching_lanes_{outcome.settings.batching}",
+                config=PLOT, alt=f"Lanes of all requests under {words_of(outcome.settings)} against wall time",
+            )
+    draw_table(
+        outcomes_table(found), "batching_outcomes",
+        {
+            Provenance.MEASURED: "times and tokens/s; each outcome ran once, on this machine as busy as it was",
+            Provenance.COMPUTED: "slots, blocks, counts",
+        },
+        "four-outcomes.csv", COLUMNS, height=142,
+    )
+    st.download_button(
+        "Save all lanes as CSV", frame_to_csv(lanes_table(found)), file_name="lanes.csv", mime="text/csv",
+        key="batching_lanes_csv",
+    )
+
+
+def verdict(static: BatchOutcome, continuous: BatchOutcome) -> str:
+    """What the two differ in, in a sentence of numbers."""
+    s, c = static.totals, continuous.totals
+    return (
+        f"Static: {s.wasted_slots:,} of {static.computed_slots:,} slots wasted, {s.wall_ms / 1000:.2f} s. "
+        f"Continuous: {c.wasted_slots:,} of {continuous.computed_slots:,}, {c.wall_ms / 1000:.2f} s for the same "
+        f"requests ({s.num_new_tokens:,} and {c.num_new_tokens:,} tokens)."
+    )

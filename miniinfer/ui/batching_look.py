@@ -1,0 +1,154 @@
+"""What the views of the batching page share: the batch looked at, the form it is made from, and the running task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from miniinfer.config import POLICIES
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.palette import Palette, palette
+from miniinfer.trace.batch_presets import PRESETS, Preset
+from miniinfer.trace.batch_records import BatchTrace
+from miniinfer.trace.batch_settings import BatchSettings
+from miniinfer.ui.batching_form import frame_of, requests_of
+from miniinfer.ui.cost_look import NOTICE, RESULTS, TASK, task
+from miniinfer.ui.cost_task import CostTask
+from miniinfer.ui.session import Session
+
+FORM, VERSION, REFUSED, ERROR = "batching_form", "batching_version", "batching_refused", "batching_error"
+GOTO = "batching_goto"
+OWN = "Own requests"
+POLL_SECONDS = 0.5
+POLICY_NAMES = {
+    "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
+    "decode-first": "decode first",
+}  # fmt: skip
+assert set(POLICY_NAMES) == set(POLICIES)
+
+
+@dataclass(frozen=True)
+class BatchLook:
+    """The session's batch, looked at without touching it."""
+
+    session: Session
+
+    @property
+    def trace(self) -> BatchTrace | None:
+        return self.session.batch.trace
+
+    @property
+    def run_id(self) -> str:
+        return self.session.batch.run_id
+
+    @property
+    def colours(self) -> Palette:
+        return palette(dark=st.context.theme.type == "dark")
+
+    def result(self, view: str) -> Any:
+        """What this view found out about this batch, or None."""
+        return st.session_state.get(RESULTS, {}).get((view, self.run_id))
+
+    def begin(self, view: str, prepare: Any) -> None:
+        """Start a long task, one at a time in a tab, and draw the page anew."""
+        running = task()
+        if running is None or running.state != "running":
+            st.session_state[NOTICE] = None
+            st.session_state[TASK] = CostTask(self.session, view, self.run_id, prepare)
+        st.rerun()
+
+
+@dataclass
+class Form:
+    """What stands in the editor. settings: values of BatchSettings by name, as typed (num_blocks 0: enough)."""
+
+    frame: pd.DataFrame
+    settings: dict[str, Any]
+    preset: Preset
+
+
+def form() -> Form:
+    """The tab's form; at first the first preset."""
+    if FORM not in st.session_state:
+        st.session_state[FORM] = _form_of(PRESETS[0])
+        st.session_state[VERSION] = 0
+    found: Form = st.session_state[FORM]
+    return found
+
+
+def _form_of(preset: Preset) -> Form:
+    s = preset.settings
+    values = {name: getattr(s, name) for name in s.__dataclass_fields__}
+    values["num_blocks"] = s.num_blocks or 0
+    return Form(frame_of(preset.requests), values, preset)
+
+
+def start(session: Session) -> bool:
+    """A new batch of what the form says; False, with a sentence in ERROR, if there is none to run."""
+    filled = form()
+    st.session_state[ERROR] = None
+    try:
+        requests, refused = requests_of(filled.frame)
+        settings = BatchSettings(**(filled.settings | {"num_blocks": filled.settings["num_blocks"] or None}))
+        same = requests == list(filled.preset.requests) and settings == filled.preset.settings
+        session.batch.start(requests, settings, filled.preset.name if same else OWN)
+    except MiniInferError as error:
+        st.session_state[ERROR] = str(error)
+        return False
+    st.session_state[REFUSED] = refused
+    return True
+
+
+def start_first(session: Session) -> None:
+    """A visit finds a batch there, at its beginning."""
+    if session.batch.run is None and not st.session_state.get(ERROR):
+        start(session)
+
+
+def draw_preset(session: Session) -> None:
+    """Which preset; choosing one fills the form and starts it."""
+    form()
+
+    def choose() -> None:
+        chosen = next(p for p in PRESETS if p.name == st.session_state["batching_preset"])
+        st.session_state[FORM] = _form_of(chosen)
+        st.session_state[VERSION] += 1
+        start(session)
+
+    st.selectbox(
+        "Preset", [preset.name for preset in PRESETS], key="batching_preset", on_change=choose,
+        label_visibility="collapsed", persist_state="session", width=210,
+        help="Requests and settings that show one thing. Choosing one starts it from its first step.",
+    )
+
+
+def draw_notices(session: Session) -> None:
+    """What keeps the form from running, and each request that does not run, by name."""
+    trace = session.batch.trace
+    lines = [st.session_state.get(ERROR), *st.session_state.get(REFUSED, ())]
+    lines += trace.refused.values() if trace is not None else []
+    lines.append(st.session_state.get(NOTICE))
+    if shown := [line for line in lines if line]:
+        with st.container(key="batching_notice"):
+            st.text("\n".join(shown))
+
+
+def draw_task() -> None:
+    """Progress of the task that runs, with the way to end it."""
+    if task() is None:
+        return
+
+    @st.fragment(run_every=POLL_SECONDS)
+    def progress() -> None:
+        running = task()
+        if running is None or running.state != "running":
+            st.rerun()
+        assert running is not None
+        with st.container(key="batching_progress", horizontal=True, vertical_alignment="center"):
+            st.progress(min(max(running.progress.share, 0.0), 1.0), text=f"Running: {running.progress.text}")
+            st.button("Cancel", key="batching_cancel", on_click=running.cancel, help="Ends after the step that runs.")
+
+    progress()

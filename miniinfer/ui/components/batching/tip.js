@@ -1,0 +1,79 @@
+// The tooltip of lanes, rows and blocks.
+
+import { h, setText } from "../shared/dom.js";
+import * as format from "../shared/format.js";
+
+export function createTip(batch) {
+  const title = h("b");
+  const facts = h("dl", { class: "tip-facts" });
+  const words = h("p", { class: "tip-words" });
+  const root = h("div", { class: "tip", popover: "manual", role: "tooltip", "data-testid": "batching-tip" }, title, facts, words);
+  let shown = "";
+
+  function hover() {
+    const at = batch.hover;
+    if (!at || !batch.info) return hide();
+    if (!root.matches(":popover-open")) root.showPopover();
+    const key = JSON.stringify([batch.info.id, batch.cursor, at.request, at.block, at.step]);
+    if (key !== shown) fill(at);
+    shown = key;
+    const [w, high] = [root.offsetWidth, root.offsetHeight];
+    const left = at.x + 16 + w > window.innerWidth - 8 ? at.x - 16 - w : at.x + 16;
+    const top = at.y + 18 + high > window.innerHeight - 8 ? at.y - 14 - high : at.y + 18;
+    root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
+  }
+
+  function fill(at) {
+    const { title: name, lines, said } = at.block === undefined ? ofRequest(batch, at) : ofBlock(batch, at);
+    setText(title, name);
+    facts.replaceChildren(...lines.flatMap(([a, b]) => [h("dt", { text: a }), h("dd", { class: "num", text: b })]));
+    setText(words, said);
+    words.hidden = !said;
+  }
+
+  function hide() {
+    shown = "";
+    if (root.matches(":popover-open")) root.hidePopover();
+  }
+
+  return { root, hover, stop: hide };
+}
+
+// The end of a text: what was written last is what is looked for.
+const tail = (text, most) => (text.length <= most ? text : `…${text.slice(-most)}`);
+
+function ofRequest(batch, { request, step }) {
+  const info = batch.info.requests[request];
+  const at = step ?? batch.cursor;
+  const entry = batch.steps[at - 1];
+  const row = entry?.rows.find((one) => one.r === request);
+  const [, , out, preempted, cached, again] = entry?.requests[request] ?? [null, null, 0, 0, 0, 0];
+  const lines = [[`in step ${at}`, batch.stateOf(request, at)]];
+  if (row?.n) lines.push(["positions", `${row.start} to ${row.start + row.n - 1}`]);
+  if (row?.pad) lines.push(["slots wasted", format.count(row.pad)]);
+  lines.push(["prompt", format.plural(info.tokens, "token")], ["output", `${out} of ${info.max_new}`]);
+  lines.push(["sampler", info.temperature ? `temperature ${info.temperature}, seed ${info.seed}` : "greedy"]);
+  lines.push(["arrives", info.arrival ? `after step ${info.arrival}` : "at the start"]);
+  if (cached) lines.push(["from the prefix cache", format.count(cached)]);
+  if (preempted) lines.push(["preempted", `${preempted} times, ${again} computed again`]);
+  const text = batch.steps
+    .slice(0, at)
+    .flatMap((one) => one.rows.filter((r) => r.r === request && r.token && !r.ends).map((r) => r.token[1]))
+    .join("");
+  return { title: info.id, lines, said: info.refused ?? `${tail(info.prompt, 90)} ▸ ${tail(text, 200)}` };
+}
+
+function ofBlock(batch, { block, owners, kept, filled }) {
+  const names = owners.map((r) => batch.info.requests[r].id).join(", ");
+  const lines = [
+    [owners.length > 1 ? "shared by" : "owner", names || "nobody"],
+    ["positions filled", `${filled} of ${batch.info.block_size}`],
+    ["size", format.bytesExact(batch.info.block_bytes)],
+  ];
+  const said = kept
+    ? owners.length
+      ? "Full: another request with the same beginning can take it too."
+      : "Free, and kept in case a request with the same beginning comes."
+    : "";
+  return { title: `block ${block}`, lines, said };
+}

@@ -1,0 +1,85 @@
+"""What all views inside a step look at: the run, the step, and one position of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import streamlit as st
+
+from miniinfer.figures.palette import Palette, palette
+from miniinfer.models.display import display_bytes, visible
+from miniinfer.trace.inside import StepInside
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.replay import StepRows
+from miniinfer.trace.stage_rows import StageRows, stage_rows
+from miniinfer.ui.session import Session
+
+if TYPE_CHECKING:
+    from miniinfer.models.loader import LoadedModel
+
+T = TypeVar("T")
+KEPT = 8  # answers of replays that a tab keeps, so that another view of the same step does not run it again
+CACHE = "inside_answers"
+
+
+@dataclass(frozen=True)
+class InsideLook:
+    """rows: of the step. position: the one looked at, among them."""
+
+    session: Session
+    run: LiveRun
+    rows: StepRows
+    position: int
+
+    @property
+    def row(self) -> int:
+        return self.position - self.rows.start
+
+    @property
+    def model(self) -> LoadedModel:
+        return cast("LoadedModel", self.run.engine.model)
+
+    @property
+    def layers(self) -> int:
+        return self.run.info.model.num_layers
+
+    @property
+    def colours(self) -> Palette:
+        return palette(dark=st.context.theme.type == "dark")
+
+    def text(self, token_id: int) -> str:
+        """A token's text with every character visible."""
+        return visible(display_bytes(self.model.token_bytes[token_id]))
+
+    def text_at(self, position: int) -> str:
+        return self.text(self.run.seq.token_ids[position])
+
+    def ask(self, question: Callable[[StepInside], T]) -> T:
+        """Something about the parked step. Raises MiniInferError."""
+        return self.session.inside.use(self.run, self.rows.step, question)
+
+    def replay(self, name: str, question: Callable[[], T]) -> T:
+        """Something that replays the step from its beginning; answered once for each step and position."""
+        key = (name, self.run.info.run_id, id(self.run), self.rows, self.position)
+        kept: dict[Any, Any] = st.session_state.setdefault(CACHE, {})
+        if key not in kept:
+            answer = self.session.look([self.run], question)
+            while len(kept) >= KEPT:
+                del kept[next(iter(kept))]
+            kept[key] = answer
+        return cast("T", kept[key])
+
+    def stage_rows(self) -> StageRows:
+        """What every stage wrote for the position looked at."""
+        return self.replay("rows", lambda: stage_rows(self.run, self.rows, self.position))
+
+
+def plot_config(name: str) -> dict[str, Any]:
+    """One button over the picture: save it, in the format that is chosen at the head of the page."""
+    kind = str(st.session_state.get("inside_format") or "PNG").lower()
+    return {
+        "displaylogo": False, "modeBarButtons": [["toImage"]],
+        "toImageButtonOptions": {"format": kind, "filename": name, "scale": 2 if kind == "png" else 1},
+    }

@@ -1,0 +1,51 @@
+"""The residual stream: how long each position's vector is after each layer, and what attention and MLP add."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.inside_picture import pooled
+from miniinfer.figures.inside_plots import lines_figure, stream_figure
+from miniinfer.figures.inside_tables import norms_table, stream_table
+from miniinfer.provenance import Provenance
+from miniinfer.ui.inside_look import InsideLook, plot_config
+from miniinfer.ui.table_twin import draw_table_twin
+
+STREAMS = ["resid_post", "resid_mid", "resid_pre", "attn_out", "mlp_out"]
+MOST_COLUMNS = 256
+HEIGHT = 470
+
+
+def draw_stream(look: InsideLook) -> None:
+    rows = look.stage_rows()
+    name = st.segmented_control(
+        "Norms of", STREAMS, default=STREAMS[0], key="inside_stream", required=True, persist_state="session",
+        label_visibility="collapsed",
+    ) or STREAMS[0]  # fmt: skip
+    norms = rows.norms[name]
+    size = -(-norms.shape[1] // MOST_COLUMNS)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.markdown(f"**Where is {name} long?**")
+        st.plotly_chart(
+            stream_figure(pooled(norms, 1, size, False), rows.start, size, look.position, look.colours, HEIGHT),
+            key="inside_stream_map", theme=None, config=plot_config(f"{name}_norms"),
+            alt=f"Norms of {name} over layers and positions",
+        )
+        each = f" A cell is the largest of {size} positions." if size > 1 else ""
+        st.caption(
+            f"Colour: L2 norm, logarithmic, from {norms.min():.4g} to {norms.max():.4g}.{each} Frame: the position "
+            "looked at. The first token's vector is often by far the longest: many heads rest on it."
+        )
+    with right:
+        shown = {n: rows.norms[n] for n in ("resid_post", "attn_out", "mlp_out")}
+        st.markdown(f"**What is added at position {look.position}, and what does it come to?**")
+        lines = {n: values[:, look.row].tolist() for n, values in shown.items()}
+        st.plotly_chart(
+            lines_figure(lines, look.colours, HEIGHT, y="L2 norm (log)", log=True), key="inside_stream_lines",
+            theme=None, config=plot_config("stream_at_position"), alt="Norms at one position over the layers",
+        )
+    with st.expander("Tables"):
+        every = {n: rows.norms[n] for n in STREAMS}
+        draw_table_twin(stream_table(every, look.row), "inside_stream_row", Provenance.COMPUTED, "stream.csv")
+        draw_table_twin(norms_table(norms, rows.start), "inside_stream_map", Provenance.COMPUTED, f"{name}_norms.csv")

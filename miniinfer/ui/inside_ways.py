@@ -1,0 +1,75 @@
+"""The same position both ways: in one pass with all before it, and alone on the cache."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from miniinfer.figures.inside_plots import difference_figure, lines_figure
+from miniinfer.figures.inside_tables import two_ways_matrix, two_ways_table, values_table
+from miniinfer.provenance import Provenance
+from miniinfer.trace.capture import StageTensor
+from miniinfer.trace.two_ways import both_ways
+from miniinfer.ui.inside_look import InsideLook, plot_config
+from miniinfer.ui.table_twin import draw_table_twin
+
+AT_ONCE = 768  # positions that are computed without asking first
+HEIGHT = 300
+SHOWN = 6
+
+
+def draw_ways(look: InsideLook) -> None:
+    position = look.position
+    st.markdown(f"**Does position {position} come out the same in prefill and in decode?**")
+    if position >= AT_ONCE and not st.session_state.get("inside_ways_long"):
+        st.text(f"Prefill computes {position + 1:,} positions anew for this, which takes a few seconds.")
+        st.button("Compute both ways", key="inside_ways_start", on_click=_start)
+        return
+    ways = look.replay("ways", lambda: both_ways(look.run, position))
+    names, matrix = two_ways_matrix(ways, look.layers)
+    largest = ways.comparison.largest
+    assert largest is not None  # every step writes tensors
+    with st.container(key="inside_ways_words"):
+        st.text(
+            f"Prefill: positions 0 to {position} in one pass. Decode: position {position} alone, with the keys and "
+            f"values of the {position:,} before it read from the run's cache. Largest difference: "
+            f"{largest.largest:.3g}, in {largest.name}{'' if largest.layer is None else f' of layer {largest.layer}'}; "
+            f"in relation to each tensor's own largest value {ways.relative:.2g}. Only the order of summation differs."
+        )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        name = st.selectbox(
+            "Tensor", names, index=names.index("resid_post"), key="inside_ways_name", persist_state="session", width=200
+        )
+        layer = int(st.number_input("Layer", 0, look.layers - 1, look.layers - 1, key="inside_ways_layer", width=120))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        st.plotly_chart(
+            difference_figure(matrix, names, look.colours, HEIGHT), key="inside_ways_map",
+            theme=None, config=plot_config("prefill_and_decode"), alt="Largest difference of each tensor in each layer",
+        )
+        st.caption("Colour: largest absolute difference, logarithmic; uncoloured is bit-equal.")
+    with right:
+        row = matrix[names.index(name)].tolist()
+        st.plotly_chart(
+            lines_figure({name: row}, look.colours, HEIGHT, y=f"largest difference of {name}"),
+            key="inside_ways_lines", theme=None, config=plot_config(f"prefill_and_decode_{name}"),
+            alt=f"Largest difference of {name} over the layers",
+        )
+    st.markdown(f"**Which values of {name} in layer {layer} differ most?**")
+    frame = values_table(_of(ways.prefill, name, layer), _of(ways.decode, name, layer), SHOWN)
+    st.dataframe(
+        frame, hide_index=True, key="inside_ways_values", height="content", row_height=26, width="stretch",
+        column_config={n: st.column_config.NumberColumn(format="%.9g") for n in ("prefill", "decode", "difference")},
+    )
+    with st.expander("Table of all tensors"):
+        draw_table_twin(two_ways_table(ways), "inside_ways", Provenance.COMPUTED, "prefill_and_decode.csv")
+
+
+def _of(tensors: tuple[StageTensor, ...], name: str, layer: int) -> StageTensor:
+    """The last writing of this name in the layer."""
+    return next(t for t in reversed(tensors) if (t.name, t.layer) == (name, layer))
+
+
+def _start() -> None:
+    st.session_state["inside_ways_long"] = True
+
+

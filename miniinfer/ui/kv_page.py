@@ -1,0 +1,91 @@
+"""The KV cache page: three numbers and the product behind them, then one of five views of the same run and step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+
+import streamlit as st
+
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.kv_shapes import factors
+from miniinfer.figures.kv_words import exact, three_numbers
+from miniinfer.provenance import Provenance
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.kv_blocks import draw_blocks
+from miniinfer.ui.kv_bytes import draw_bytes
+from miniinfer.ui.kv_look import KVLook, LiveLook
+from miniinfer.ui.kv_predict import draw_predict
+from miniinfer.ui.kv_reads import draw_reads
+from miniinfer.ui.kv_recorded import draw_recorded
+from miniinfer.ui.kv_vectors import draw_vectors
+from miniinfer.ui.session import Session
+
+VIEWS: dict[str, Callable[[LiveLook], None]] = {
+    "Keys and values": draw_vectors, "Who reads them": draw_reads, "Blocks": draw_blocks, "Bytes": draw_bytes,
+    "Predict": draw_predict,
+}  # fmt: skip
+
+
+def draw_kv_cache(session: Session) -> None:
+    """Linked to the session's run and cursor: the transport in the frame moves what is shown here."""
+
+    @st.fragment
+    def body() -> None:
+        with st.container(key="page_body"), st.container(key="kv"):
+            st.subheader("How is the KV cache built, and what does it cost?", anchor=False)
+            if error := st.session_state.get("kv_error"):
+                with st.container(key="kv_error_page"):
+                    st.text(error)
+            run = session.timeline.current
+            assert run is not None  # a session always has a run: the recorded example at the least
+            live = isinstance(run, LiveRun)
+            look = LiveLook(session, run, run) if isinstance(run, LiveRun) else KVLook(session, run)
+            _head(look)
+            try:
+                if isinstance(look, LiveLook):
+                    _views(look)
+                else:
+                    if session.status.state == "failed":
+                        st.text(session.status.text)
+                    draw_recorded(look)
+            except MiniInferError as caught:
+                st.text(str(caught))
+            if not live:
+                return
+
+    body()
+
+
+def _views(look: LiveLook) -> None:
+    chosen = st.segmented_control(
+        "View", list(VIEWS), default="Keys and values", key="kv_view", required=True, label_visibility="collapsed",
+        persist_state="session", width="stretch",
+    )
+    VIEWS[chosen or "Keys and values"](look)
+
+
+def _head(look: KVLook) -> None:
+    """Used, allocated, reserved, and why used is what it is."""
+    source = Provenance.RECORDED if look.run.info.kind == "recorded" else Provenance.COMPUTED
+    with st.container(key="kv_head"):
+        st.text(three_numbers(look.meta))
+        st.html(_formula(look))
+        st.caption(
+            f"Figures: {source.value}. used: positions that hold something; allocated: the blocks of this run, shared "
+            "ones whole; reserved: the bytes of the pool's own storage."
+        )
+
+
+def _formula(look: KVLook) -> str:
+    """The product with every factor named, in its colour. Names and numbers only, nothing of the user's."""
+    info, colours = look.run.info, look.colours.series
+    parts = factors(look.shape, info.itemsize, look.context_len)
+    product = 1
+    for part in parts:
+        product *= part.value
+    shown = " <i>×</i> ".join(
+        f'<span title="{escape(p.why)}" style="color:{colours[p.colour]}"><b>{p.value:,}</b> {escape(p.name)}</span>'
+        for p in parts
+    )
+    return f'<div class="kv-formula">{shown} <i>=</i> <span><b>{exact(product)}</b> used</span></div>'

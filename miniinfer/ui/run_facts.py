@@ -1,0 +1,39 @@
+"""What a new live run is made with, and how runs and branches are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from miniinfer.config import SamplingParams
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.run import ChangeParams, Edit, RunInfo
+
+if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
+    from miniinfer.models.loader import LoadedModel
+
+
+def run_info(
+    engine: Engine, model: LoadedModel, run_id: str, prompt: str, num_prompt_tokens: int, params: SamplingParams,
+    *, chat: bool, one_pass: bool,
+) -> RunInfo:
+    """The facts of a new live run."""
+    return RunInfo(
+        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
+        device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
+        weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
+        chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
+        default_head=None,
+    )
+
+
+def short_name(prompt: str) -> str:
+    """The first words of a prompt, one line, at most 40 characters."""
+    words = " ".join(prompt.split())
+    return words if len(words) <= 40 else words[:39] + "…"
+
+
+def branch_name(run: LiveRun, edit: Edit) -> str:
+    """Where a branch left its trunk, and with what."""
+    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
+    return f"step {edit.step}: {what}"

@@ -1,0 +1,124 @@
+"""Between a live run and its saved form: what is kept of it, and what a run that comes back is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from miniinfer.errors import BadInputError
+from miniinfer.models.registry import DEFAULT_MODEL, MODELS
+from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.records import StepRecord
+from miniinfer.trace.resume import KnownStep
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+from miniinfer.ui.model_host import ModelKey
+from miniinfer.ui.run_facts import run_info
+
+if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
+    from miniinfer.models.loader import LoadedModel
+
+MOST_BLOCK_SIZE = 1024
+
+
+def saved_form(
+    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None
+) -> SavedRun | None:
+    """The run as it stands, whole steps only; None if it was released meanwhile. Called from any thread, without a
+    lock: lists only grow, and a run that is emptied says so first."""
+    info, settings = run.info, run.step_params
+    records = run.records[: len(settings)]
+    finish = run.finish_reason
+    if run.released:
+        return None
+    prompt = info.num_prompt_tokens
+    chosen = sum(record.sequences[0].token_id is not None for record in records)
+    if run.seq.num_tokens != prompt + chosen:
+        finish = None  # a step was committed a moment ago, and is not recorded yet
+    params = list(dict.fromkeys([*settings, info.params]))
+    params = [*(p for p in params if p != info.params), info.params]  # the last one is in force
+    place = {p: index for index, p in enumerate(params)}
+    edit = info.edit
+    return SavedRun(
+        session=session, run_id=info.run_id, name=name or info.name, prompt=info.prompt,
+        prompt_ids=tuple(run.seq.token_ids[:prompt]), chat=info.chat, one_pass=info.one_pass,
+        block_size=info.block_size, model=model, params=tuple(params),
+        steps=tuple(_saved_step(r, place[p]) for r, p in zip(records, settings, strict=True)),
+        finish_reason=finish, cursor=min(cursor, len(records)), created=created, parent=info.parent,
+        fork_step=edit.step if edit else None,
+        forced_token=edit.token_id if isinstance(edit, ForceToken) else None,
+    )
+
+
+def _saved_step(record: StepRecord, params: int) -> SavedStep:
+    part = record.sequences[0]
+    stages = {name: round(ms, 4) for name, ms in record.stage_ms.items()}
+    return SavedStep(
+        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params
+    )
+
+
+def known_steps(saved: SavedRun) -> list[KnownStep]:
+    return [
+        KnownStep(
+            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params]
+        )
+        for s in saved.steps
+    ]
+
+
+def info_of(saved: SavedRun, engine: Engine, model: LoadedModel) -> RunInfo:
+    """The facts of a saved run in an engine that it can go on in."""
+    edit: Edit | None = None
+    if saved.fork_step is not None:
+        step, token_id = saved.fork_step, saved.forced_token
+        edit = ChangeParams(step, saved.params[-1]) if token_id is None else ForceToken(step, token_id)
+    info = run_info(
+        engine, model, saved.run_id, saved.prompt, len(saved.prompt_ids), saved.params[-1], chat=saved.chat,
+        one_pass=saved.one_pass,
+    )
+    return replace(info, name=saved.name, parent=saved.parent, edit=edit)
+
+
+# Models
+
+
+def saved_model(key: ModelKey, model: LoadedModel) -> SavedModel:
+    return SavedModel(model.name, key.source, key.device, key.dtype, file_bytes(model.source))
+
+
+def key_of(saved: SavedModel) -> ModelKey:
+    return ModelKey(saved.source, saved.device, saved.dtype)
+
+
+def file_bytes(path: Path) -> int:
+    """Of a model file, or of all weight files in a folder; 0 if it cannot be read."""
+    try:
+        files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+        return sum(file.stat().st_size for file in files)
+    except OSError:
+        return 0
+
+
+def check_model_file(saved: SavedRun) -> None:
+    """Raises BadInputError, one sentence, if the file that made this run is gone or is another one now."""
+    source = saved.model.source or DEFAULT_MODEL
+    known = MODELS.get(source)
+    path = known.path if known is not None else Path(source).expanduser()
+    if not 1 <= saved.block_size <= MOST_BLOCK_SIZE:
+        raise BadInputError(f"“{saved.name}” has a block size of {saved.block_size:,}, which no run here can have.")
+    if not path.exists():
+        if known is not None:
+            return  # it is fetched when it is asked for
+        raise BadInputError(
+            f"“{saved.name}” was made with {source}, which is not there: put it back and open the run again. It stays "
+            "in the list of saved runs."
+        )
+    now = file_bytes(path)
+    if now != saved.model.file_bytes:
+        raise BadInputError(
+            f"“{saved.name}” was made with {source} of {saved.model.file_bytes:,} bytes, and the file there has "
+            f"{now:,}: it was replaced. Put the first one back to go on; the run stays in the list of saved runs."
+        )

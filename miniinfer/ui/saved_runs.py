@@ -1,0 +1,116 @@
+"""The saved runs of this process: one file, one writer, and which session an address belongs to right now."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from miniinfer.errors import MiniInferError
+from miniinfer.models.paths import data_home
+from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store.writer import RunWriter, Snapshot
+
+if TYPE_CHECKING:
+    from miniinfer.ui.session import Session
+
+FILE_NAME = "runs.sqlite3"
+TRY_AGAIN_SECONDS = 10.0
+
+
+class SavedRuns:
+    """Opened when it is first needed. If the file cannot be used, `problem` says so in one sentence, and nothing
+    else happens: what is on screen goes on."""
+
+    def __init__(self, path: Callable[[], Path]) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._store: RunStore | None = None
+        self._writer: RunWriter | None = None
+        self._failed: str | None = None
+        self._tried = float("-inf")
+        self._connected: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+
+    @property
+    def problem(self) -> str | None:
+        return self._failed or (self._writer.problem if self._writer is not None else None)
+
+    @property
+    def store(self) -> RunStore | None:
+        """None if the file cannot be used; it is tried again a little later."""
+        with self._lock:
+            if self._store is None and time.monotonic() > self._tried + TRY_AGAIN_SECONDS:
+                self._tried = time.monotonic()
+                try:
+                    self._store = RunStore(self._path())
+                    self._writer = RunWriter(self._store)
+                    self._failed = None
+                except MiniInferError as error:
+                    self._failed = str(error)
+            return self._store
+
+    def changed(self, key: object, snapshot: Snapshot) -> None:
+        """Have a run saved soon, in the writer's thread."""
+        if self.store is not None and self._writer is not None:
+            self._writer.changed(key, snapshot)
+
+    def flush(self) -> None:
+        """Wait until what has changed so far is in the file."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def ask(self, question: Callable[[RunStore], object]) -> object:
+        """The answer of the store, once it is up to date. Raises StoreError if it cannot be used."""
+        store = self.store
+        if store is None:
+            raise StoreError(self._failed or "Saved runs cannot be used.")
+        self.flush()
+        return question(store)
+
+    # Whose address it is
+
+    def connect(self, token: str, session: Session) -> None:
+        with self._lock:
+            self._connected[token] = session
+
+    def holder(self, token: str) -> Session | None:
+        """The session that is connected under this token; one that is just closing counts no more."""
+        with self._lock:
+            found = self._connected.get(token)
+            return None if found is None or found.leaving else found
+
+    def take_over(self, token: str, session: Session) -> bool:
+        """Give the token to this session, unless another one is connected under it."""
+        with self._lock:
+            found = self._connected.get(token)
+            if found is not None and found is not session and not found.leaving:
+                return False
+            self._connected[token] = session
+            return True
+
+    def owns(self, token: str, session: Session) -> bool:
+        with self._lock:
+            return self._connected.get(token) is session
+
+    def disconnect(self, token: str, session: Session) -> None:
+        with self._lock:
+            if self._connected.get(token) is session:
+                del self._connected[token]
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._writer is not None:
+            self._writer.close()
+        if self._store is not None:
+            self._store.close()
+
+
+@st.cache_resource(show_spinner=False)
+def get_saved_runs() -> SavedRuns:
+    """Those of this process."""
+    return SavedRuns(lambda: data_home() / FILE_NAME)

@@ -1,0 +1,73 @@
+"""What the components in the browser are told of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.transport import transport_data
+from miniinfer.figures.workspace import Selection, Surroundings, encode, run_entry
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.run import Run
+from miniinfer.trace.timeline import Timeline
+from miniinfer.ui.keeper import RunKeeper
+from miniinfer.ui.model_host import ModelStatus
+
+if TYPE_CHECKING:
+    import threading
+
+T = TypeVar("T")
+
+
+class SessionView:
+    """Part of a Session, which sets these."""
+
+    lock: threading.RLock
+    timeline: Timeline
+    keeper: RunKeeper
+    error: str | None
+    note: str | None
+
+    @property
+    def status(self) -> ModelStatus:
+        raise NotImplementedError
+
+    def in_engine(self, job: Callable[[], T]) -> T:
+        raise NotImplementedError
+
+    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+        """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
+        with self.lock:
+            return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
+
+    def transport(self, has_driver: bool) -> dict[str, Any]:
+        """The transport's data, as figures/transport.py describes it."""
+        with self.lock:
+            data = transport_data(self.timeline, self.status.to_json(), has_driver)
+            wanted = self.keeper.wanted
+            return data | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+
+    def _menu(self) -> list[dict[str, Any]]:
+        """Lines of the run menu: those in memory, and those that come back when they are opened."""
+        entries = [run_entry(run) for run in self.timeline]
+        if self.keeper.waiting:
+            entries += self.keeper.entries()
+            entries.sort(key=lambda e: (e["kind"] != "recorded", len(e["id"]), e["id"]))  # in the order of their making
+        return entries
+
+    def message(self, selection: Selection) -> bytes:
+        """The workspace's message for the current run, as docs/workspace-message.md describes it."""
+        with self.lock:
+            run = self.timeline.current
+            assert run is not None  # a session always has a run: the recorded example at the least
+            error = self.error or self.keeper.problem
+            around = Surroundings(tuple(self._menu()), self.status.to_json(), error, self.note)
+            selection = replace(selection, cursor=self.timeline.cursor)
+            try:
+                return self.look([run], lambda: encode(run, selection, around))
+            except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
+                bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
+                shown = replace(around, error=str(error))
+                return self.look([run], lambda: encode(run, bare, shown))

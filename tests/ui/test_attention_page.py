@@ -1,0 +1,296 @@
+"""The attention page, run in process: each view, its numbers against the engine's, the run beside it untouched."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.io
+import pytest
+import torch
+
+from miniinfer.config import SamplingParams
+from miniinfer.engine.lookup import pattern_rows
+from miniinfer.trace.head_kinds import KINDS
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.attention_page import VIEWS
+from tests.ui.app_test import MARKUP, App
+
+HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
+LONG = "The river runs down from the hills and the rain falls on the town. " * 6
+
+
+def attention(app: App, view: str = "Scores to weights", step: int = 3, **state: Any) -> App:
+    """The page with the current run stepped to `step`; state: of its widgets, without their prefix."""
+    app.session.step_to(step, math.inf)
+    app.open("attention")
+    return show(app, view, **state)
+
+
+def show(app: App, view: str, **state: Any) -> App:
+    app.test.session_state["attention_view"] = view
+    for name, value in state.items():
+        app.test.session_state[f"attention_{name}"] = value
+    return app.run()
+
+
+def current(app: App) -> LiveRun:
+    run = app.session.timeline.current
+    assert isinstance(run, LiveRun)
+    return run
+
+
+def texts(app: App) -> str:
+    return "\n".join(t.value for t in app.test.text)
+
+
+def frames(app: App) -> list[pd.DataFrame]:
+    return [f.value for f in app.test.dataframe]
+
+
+def numbers(values: Any) -> np.ndarray:
+    """An array of a figure, which travels as base64."""
+    if isinstance(values, dict):
+        flat = np.frombuffer(base64.b64decode(values["bdata"]), np.dtype(values["dtype"]))
+        return flat.reshape([int(n) for n in str(values["shape"]).split(",")]) if "shape" in values else flat
+    return np.array(values, np.float64)
+
+
+def plots(app: App) -> list[Any]:
+    return [plotly.io.from_json(element.proto.spec) for element in app.test.get("plotly_chart")]
+
+
+@pytest.mark.parametrize(
+    ("view", "folds"),
+    [("Scores to weights", ["cells"]), ("Value mix", ["added"]), ("RoPE", ["rotation", "distance"]),
+     ("All heads", []), ("Knock out", ["movers", "each"])],
+)  # fmt: skip
+def test_each_view_has_at_most_two_figures_each_with_its_table(app: App, view: str, folds: list[str]) -> None:
+    assert view in VIEWS
+    attention(app, view)
+    assert 1 <= len(plots(app)) <= 2
+    closed = len(frames(app))
+    show(app, view, **{f"{name}_fold": True for name in folds})
+    assert len(frames(app)) == closed + len(folds) >= len(plots(app))
+    assert not app.test.exception
+
+
+def test_the_pictures_and_the_row_equal_what_a_step_computed(app: App) -> None:
+    attention(app, layer=4, head=7)
+    run = current(app)
+    seen: dict[str, torch.Tensor] = {}
+
+    def watch(stage: Any, state: Any) -> None:
+        if stage.layer == 4 and stage.name == "attn_scores":
+            seen["scores"] = state.attn_scores[0][:, 0].flatten(0, 1)[7].clone()
+        if stage.layer == 4 and stage.name == "attn_pattern":
+            seen["pattern"] = pattern_rows(state, 0)[7].clone()
+
+    def again() -> None:
+        ids = run.seq.token_ids[: run.seq.num_computed_tokens]
+        seq = run.engine.add_request(ids, SamplingParams(temperature=0, max_new_tokens=0))
+        run.engine.step(watch, only=seq)
+        run.engine.release(seq)
+
+    app.session.look([run], again)
+    products, scaled, masked, weights = (numbers(trace.z) for trace in plots(app)[0].data)
+    scores = seen["scores"].numpy()
+    visible = np.isfinite(scores)
+    np.testing.assert_allclose(np.where(visible, masked, 0), np.where(visible, scores, 0), atol=1e-4)
+    assert np.array_equal(np.isnan(masked), ~visible)
+    np.testing.assert_allclose(np.square(weights), seen["pattern"].numpy(), atol=1e-5)
+    np.testing.assert_allclose(products / 8, scaled, rtol=1e-6)
+    row = frames(app)[0]
+    np.testing.assert_allclose(row["q·k"] / 8, row["÷ √D"], rtol=1e-6)
+    np.testing.assert_allclose(row["weight"], seen["pattern"][-1].numpy(), atol=1e-5)
+    np.testing.assert_allclose(row["exp(s − max)"] / row["exp(s − max)"].sum(), row["weight"], atol=1e-6)
+    exact = app.session.look([run], lambda: run.exact_row(4, 7, len(row) - 1))
+    assert np.array_equal(row["weight"].to_numpy(np.float32), exact), "the newest row was computed alone: bit-equal"
+
+
+def test_the_page_stands_on_the_cursor_and_an_earlier_query_shows_its_mask(app: App) -> None:
+    attention(app)
+    run = current(app)
+    assert "at 6:" in texts(app)
+    app.ask("transport", run=run.info.run_id, want=2, cursor=2, full=True)
+    assert "at 5:" in texts(app)
+    show(app, "Scores to weights", position=2)
+    row = frames(app)[0]
+    assert row["masked"].tolist()[:3] == row["÷ √D"].tolist()[:3]
+    assert row["masked"].tolist()[3:] == [-math.inf] * 3
+    assert row["weight"].tolist()[3:] == [0.0] * 3
+    app.ask("transport", run=run.info.run_id, cursor=0, full=True)
+    assert "Nothing has gone through the model yet" in texts(app)
+
+
+def test_the_first_token_can_be_hidden_and_no_number_changes(app: App) -> None:
+    attention(app)
+    before = frames(app)[0]
+    show(app, "Scores to weights", hide_first=True)
+    after = frames(app)[0]
+    pd.testing.assert_frame_equal(after.reset_index(drop=True), before.iloc[1:].reset_index(drop=True))
+    assert np.isnan(numbers(plots(app)[0].data[3].z)[:, 0]).all()
+    assert "so that the weight adds little" in texts(app)
+    assert "Here: the first token's value has the length" in texts(app)
+
+
+def test_the_mix_adds_up_to_z(app: App) -> None:
+    attention(app, "Value mix", layer=9, head=2, added_fold=True)
+    [mix, added] = plots(app)
+    lines = numbers(mix.data[0].z)
+    np.testing.assert_allclose(lines[:-1].sum(0), lines[-1], atol=1e-5)
+    table, heads = frames(app)
+    assert table["share of z"].sum() == pytest.approx(1, abs=1e-4)
+    assert table["weight"].sum() == pytest.approx(1, abs=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(lines[-1]), heads["length of z"][2], rtol=1e-5)
+    assert len(numbers(added.data[0].y)) == 9
+
+
+def test_rope_turns_by_position_times_frequency(app: App) -> None:
+    attention(app, "RoPE", position=5, key=2, rotation_fold=True)
+    table = frames(app)[0]
+    np.testing.assert_allclose(table["q turned (rad)"], 5 * table["radians a position"], rtol=1e-6)
+    np.testing.assert_allclose(table["k turned (rad)"], 2 * table["radians a position"], rtol=1e-6)
+    assert "3 apart" in texts(app)
+    products = table["gives to q·k"].sum()
+    show(app, "Scores to weights")
+    assert frames(app)[0]["q·k"][2] == pytest.approx(products, abs=1e-3)
+
+
+def test_a_long_text_comes_as_a_window_or_pooled_and_never_as_its_square(app: App) -> None:
+    app.session.new_run(LONG, SamplingParams(max_new_tokens=4), chat=False, one_pass=True)
+    attention(app, step=1)
+    length = current(app).seq.num_computed_tokens
+    assert length > 90
+    assert numbers(plots(app)[0].data[0].z).shape == (48, 48)
+    assert f"of {length:,}" in "".join(c.value for c in app.test.caption)
+    row = frames(app)[0]
+    assert len(row) == length
+    assert row["weight"].is_monotonic_decreasing
+    show(app, "Scores to weights", range="whole, pooled")
+    assert max(numbers(plots(app)[0].data[0].z).shape) <= 48
+    show(app, "Scores to weights", range="window", position=10)
+    assert numbers(plots(app)[0].data[0].z).shape == (48, 48)
+    assert sum(len(e.proto.spec) for e in app.test.get("plotly_chart")) < 400_000
+
+
+def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(app: App) -> None:
+    attention(app, "All heads")
+    assert "Too little repeats here" in texts(app)
+    table = frames(app)[0]
+    assert len(table) == 270
+    assert table["previous token"].is_monotonic_decreasing
+    assert table["induction"].isna().all()
+    show(app, "All heads", heads_on="a text that repeats")
+    table = frames(app)[0]
+    assert {"induction", "first token", "previous token", "same token"} <= set(table["kind"])
+    assert table["induction"].is_monotonic_decreasing
+    best = (int(table["layer"][0]), int(table["head"][0]))
+    assert app.test.session_state["attention_heads_order"][0] == best
+    marks = plots(app)[0].data[0]
+    assert len(numbers(marks.x)) == 270
+    assert numbers(marks.marker.color).max() == pytest.approx(table["induction"][0], abs=1e-6)
+    assert set(KINDS) <= set(table.columns)
+
+
+def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: App) -> None:
+    attention(app, "Knock out", layer=12, head=0)
+    run = current(app)
+
+    def snapshot() -> tuple[Any, ...]:
+        engine = run.engine
+        engine.check()
+        return (
+            list(run.seq.token_ids), list(run.seq.block_table), engine.pool.num_used, list(engine.sequences),
+            engine.kv_cache.data[:, :, :, run.seq.block_table].numpy().tobytes(), run.logits_at(6).numpy().tobytes(),
+        )
+
+    before = app.session.look([run], snapshot)
+    for what in ("this head", "its KV group", "attention of the layer", "MLP of the layer", "whole layer"):
+        for where in ("at this position only", "at every position"):
+            show(app, "Knock out", what=what, where=where)
+            assert "goes from" in texts(app)
+    app.test.button(key="attention_each").click()
+    app.run()
+    assert len(plots(app)) == 2
+    assert app.session.look([run], snapshot) == before
+    show(app, "Knock out", what="this head", where="at this position only", movers_fold=True)
+    bars = plots(app)[0].data
+    movers = frames(app)[0]
+    probs = app.session.look([run], lambda: run.logits_at(6).softmax(-1))
+    np.testing.assert_allclose(sorted(numbers(bars[1].x), reverse=True)[:3], probs.topk(3).values.numpy(), atol=1e-6)
+    np.testing.assert_allclose(100 * (movers["after"] - movers["before"]), movers["change (pp)"], atol=1e-4)
+    assert len(app.session.timeline) == 1
+
+
+def test_a_factor_of_one_moves_nothing(app: App) -> None:
+    attention(app, "Knock out", layer=3, head=1, factor=1.0, movers_fold=True)
+    assert "±0.0000 pp" in texts(app) or "0.0000 pp of the probability" in texts(app)
+    assert abs(frames(app)[0]["change (pp)"]).max() < 1e-3
+
+
+def test_every_position_of_a_long_text_is_computed_when_asked_for(app: App) -> None:
+    app.session.new_run(LONG * 3, SamplingParams(max_new_tokens=4), chat=False, one_pass=True)
+    attention(app, "Knock out", step=1, where="at every position")
+    assert "once the positions are computed" in texts(app)
+    app.test.button(key="attention_knock_compute").click()
+    app.run()
+    assert "goes from" in texts(app)
+
+
+def test_a_query_stays_where_it_was_chosen_until_the_cursor_is_before_it(app: App) -> None:
+    attention(app, position=6)
+    run = current(app)
+    app.ask("transport", run=run.info.run_id, want=4, cursor=4, full=True)
+    assert "at 6:" in texts(app)
+    app.test.number_input(key="attention_position").set_value(3)
+    app.run()
+    app.ask("transport", run=run.info.run_id, want=5, cursor=5, full=True)
+    assert "at 3:" in texts(app)
+    app.test.number_input(key="attention_position").set_value(8)
+    app.run()
+    app.ask("transport", run=run.info.run_id, cursor=1, full=True)
+    assert "at 4:" in texts(app)
+    assert not app.test.exception
+
+
+def test_a_head_that_the_model_does_not_have_is_none_of_the_errors(app: App) -> None:
+    attention(app, layer=99, head=99)
+    assert not app.test.exception
+    assert "Layer 13, head 8" in texts(app), "the one that the run itself suggests"
+
+
+def test_hostile_texts_are_never_markup(app: App) -> None:
+    app.session.new_run(HOSTILE, SamplingParams(max_new_tokens=4), chat=False, one_pass=True)
+    attention(app, step=1)
+    for view in VIEWS:
+        show(app, view)
+        for kind in MARKUP:
+            for element in app.test.get(kind):
+                assert "img" not in str(element.value), (view, kind)
+        for element in app.test.get("plotly_chart"):
+            assert "<img" not in json.dumps(element.proto.spec)
+
+
+def test_a_recorded_run_shows_its_8_bit_rows_and_says_what_is_missing(open_app: Callable[..., App], gate: Any) -> None:
+    app = open_app(gate.host).open_first("attention")
+    assert "holds the weights after softmax only" in texts(app)
+    assert "≈" in texts(app)
+    [figure] = plots(app)
+    assert len(figure.data) == 1
+    run = app.session.timeline.current
+    assert run is not None
+    layer, head = run.info.default_head or (0, 0)
+    kept = run.head_rows(layer, head, 3, 4)
+    np.testing.assert_allclose(np.square(numbers(figure.data[0].z)[3, :4]), np.square(kept / 255), atol=1e-6)
+    for view in ("Value mix", "RoPE", "Knock out"):
+        show(app, view)
+        assert plots(app) == []
+        assert "as soon as the model is loaded" in texts(app)
+    show(app, "All heads")
+    assert len(frames(app)[0]) == 270

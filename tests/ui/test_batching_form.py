@@ -1,0 +1,61 @@
+"""The table of requests as people edit it: what is no request is said by name, and the others go on."""
+
+import pandas as pd
+import pytest
+
+from miniinfer.config import SamplingParams
+from miniinfer.errors import BadInputError
+from miniinfer.trace.batch_presets import PRESETS
+from miniinfer.trace.batch_settings import BatchRequest
+from miniinfer.ui.batching_ask import BatchAsk
+from miniinfer.ui.batching_form import MAX_REQUESTS, frame_of, requests_of, with_arrivals
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
+def test_a_preset_survives_the_table(preset):
+    made, refused = requests_of(frame_of(preset.requests))
+    assert made == list(preset.requests)
+    assert refused == []
+
+
+def test_a_seed_beyond_what_a_browser_counts_to_survives():
+    request = BatchRequest("a", "x", SamplingParams(seed=2**64 - 1))
+    assert requests_of(frame_of([request]))[0] == [request]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [("temperature", -1.0, "temperature"), ("seed", "x", "seed"), ("top_p", 0.0, "top_p"),
+     ("max_new_tokens", -3, "max_new_tokens"), ("arrival", 2000, "arrival"), ("top_k", 1.5, "top_k")],
+)  # fmt: skip
+def test_a_bad_row_is_named_and_the_others_go_on(column, value, said):
+    frame = frame_of([BatchRequest("good", "x"), BatchRequest("odd", "y")]).astype(object)
+    frame.loc[1, column] = value
+    made, refused = requests_of(frame)
+    assert [r.request_id for r in made] == ["good"]
+    assert len(refused) == 1
+    assert "'odd'" in refused[0]
+    assert said in refused[0]
+
+
+def test_empty_rows_and_cells_have_their_usual_values():
+    frame = pd.DataFrame([{"prompt": "x", "temperature": float("nan"), "seed": None}, {"id": None, "prompt": ""}])
+    made, refused = requests_of(frame)
+    assert made == [BatchRequest("r1", "x")]
+    assert refused == []
+
+
+def test_more_than_there_is_room_for_is_a_sentence():
+    rows = [BatchRequest(f"r{i}", "x") for i in range(MAX_REQUESTS + 1)]
+    with pytest.raises(BadInputError, match="room for 16"):
+        requests_of(frame_of(rows))
+
+
+def test_drawn_arrivals_take_the_place_of_the_column():
+    frame = with_arrivals(frame_of([BatchRequest("a", "x"), BatchRequest("b", "y")]), (0, 7))
+    assert [r.arrival for r in requests_of(frame)[0]] == [0, 7]
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {"want": "7", "n": -1, "run": 3, "abort": True, "have": 10**9}])
+def test_odd_fields_of_an_ask_are_absent(value):
+    assert BatchAsk.parse(value) == BatchAsk(0, None, None, 0, None)
