@@ -37,7 +37,8 @@ def draw_stage(look: InsideLook) -> None:
         if "inside_pc" not in state:
             state["inside_pc"] = 1 + next(i for i, s in enumerate(look.run.engine.program) if s.name == FIRST)
     ask, state["inside_ask"] = state.get("inside_ask"), None
-    if ask and (ask.get("run"), ask.get("step")) == (look.run.info.run_id, look.rows.step):
+    # All steps of a run have one program: a key pressed while the next step came into view is meant for that step.
+    if ask and ask.get("run") == look.run.info.run_id and ask.get("step") in range(1, len(look.run.steps) + 2):
         _move(look, ask)
     pc = int(state["inside_pc"])  # the question runs in the engine's thread, which has no session state
     stage = look.ask(lambda inside: _at(inside, pc))

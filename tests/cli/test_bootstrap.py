@@ -137,7 +137,7 @@ def test_ctrl_c_ends_an_installation(project: Project, silent_server: socket.soc
     with connection:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (130, ""), err
     assert "Traceback" not in err
     assert (project.folder / "miniinfer-unfinished").exists()
 
