@@ -29,12 +29,12 @@ T = TypeVar("T")
 
 
 @cache
-def load() -> LoadedModel:
-    """The model, but for its stop ids: a run must not end before it has been measured."""
+def load(dtype: str = "float32") -> LoadedModel:
+    """The model on the CPU, but for its stop ids: a run must not end before it has been measured."""
     # In a thread of its own, as in the app: OpenMP's helpers belong to the thread that first needs them, and how they
     # wait depends on how many there are.
     with ThreadPoolExecutor(1) as loader:
-        model = endless(loader.submit(load_model, device="cpu", dtype="float32").result())
+        model = endless(loader.submit(load_model, device="cpu", dtype=dtype).result())
     gc.collect()
     gc.freeze()  # as the app does after loading
     return model

@@ -76,8 +76,8 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
         help="auto (the default: the first of cuda, mps, cpu that is there), cpu, cuda or mps",
     )  # fmt: skip
     parser.add_argument(
-        "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16"),
-        help="float32 (the default) or bfloat16",
+        "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16", "packed"),
+        help="float32 (the default), bfloat16, or packed: keep the 4-bit blocks of a GGUF file (CPU only)",
     )  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 On the CPU a weight is *prepacked*: oneDNN stores it in the blocked order its kernels read, once, when the model is
 loaded. A product with one row then runs near the speed of the memory (the unembed product of SmolLM2-135M: 2.0 ms
 against 7.0 ms plain). The packed copy is the only one that stays. Elsewhere, and wherever oneDNN is missing, the plain
-product serves; it is also the reference that the packed one is tested against.
+product serves; it is also the reference that the prepacked one is tested against. `packed.py` has the forms that keep
+a file's quantised blocks: other subclasses, the same call.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def can_prepack(weight: Tensor) -> bool:
 
 
 class Linear:
-    """A product with a fixed matrix: x [..., in] -> [..., out], in the dtype of the weight.
+    """A product with a fixed matrix: x [T, in] -> [T, out], x and result in `dtype`.
 
     weight: [out, in]. Its own memory is not referenced after packing, so the caller may drop it.
     """
@@ -64,8 +65,14 @@ class Linear:
         return self._plain
 
     @property
-    def packed(self) -> bool:
+    def prepacked(self) -> bool:
+        """True if the matrix lies in oneDNN's own order."""
         return self._packed is not None
+
+    @property
+    def storage(self) -> str:
+        """How the numbers are kept in memory."""
+        return str(self.dtype).removeprefix("torch.")
 
     @property
     def nbytes(self) -> int:

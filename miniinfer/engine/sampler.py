@@ -66,7 +66,7 @@ def falling_order(probs: Tensor) -> NDArray[np.int64]:
     negative rise as the number does, and below them stands the id, counted down.
     """
     values = probs.numpy()
-    ids = np.flatnonzero(values)
+    ids = np.flatnonzero(values > 0)  # of truth values: a tenth of the time that it takes of numbers
     keys = values[ids].view(np.uint32).astype(np.uint64) << 32 | (LAST_ID - ids).astype(np.uint64)
     return LAST_ID - (np.sort(keys)[::-1] & LAST_ID).astype(np.int64)
 

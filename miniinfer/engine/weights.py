@@ -36,7 +36,8 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """All weights of a model on one device, in one dtype (the embedding may keep the storage type of its file)."""
+    """All weights of a model on one device. dtype: that of everything between two products, the KV cache included; the
+    weights have it too, but for the embedding (storage type of its file) and, if `packed`, the matrices."""
 
     embedding: Embedding  # ids [T] -> [T, E]
     layers: tuple[LayerWeights, ...]
@@ -44,6 +45,12 @@ class Weights:
     unembed: Linear  # [V, E]
     device: torch.device
     dtype: torch.dtype
+    packed: bool = False  # products go through the forms of packed.py
+
+    @property
+    def precision(self) -> str:
+        """float32, bfloat16 or packed."""
+        return "packed" if self.packed else str(self.dtype).removeprefix("torch.")
 
     @property
     def nbytes(self) -> int:

@@ -206,9 +206,12 @@ def precision_figure(found: PrecisionComparison, colours: Palette, height: int) 
             megabytes(run.weight_bytes), f"{run.kv_bytes_per_token:,} B", ms(run.prefill_ms), ms(run.decode.median_ms)
         ]
         figure.add_bar(
-            x=values, y=names, orientation="h", name=run.dtype, marker_color=colour, text=shown, textposition="auto",
+            x=values, y=names, orientation="h", name=run.dtype, marker_color=colour, text=shown, textposition="outside",
+            constraintext="none", cliponaxis=False, textfont={"size": 11, "color": colours.text},
             hovertemplate="%{y}: %{text}, %{x:.2f} of " + reference.dtype + "<extra></extra>",
         )
-    figure.update_xaxes(rangemode="tozero", tickformat=".0%", title=f"of {reference.dtype}")
+    longest = max(max(bar.x) for bar in figure.data)
+    # A bar's value stands behind it, at its full size however many bars share the height.
+    figure.update_xaxes(range=[0, longest * 1.15], tickformat=".0%", title=f"of {reference.dtype}")
     figure.update_yaxes(autorange="reversed")
     return plain(figure, colours, height, barmode="group")

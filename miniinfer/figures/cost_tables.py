@@ -105,7 +105,7 @@ def precision_table(found: PrecisionComparison) -> pd.DataFrame:
             "precision": run.dtype, "weight bytes": run.weight_bytes, "embedding bytes": run.embedding_bytes,
             "KV bytes a token": run.kv_bytes_per_token, "prefill ms": run.prefill_ms,
             "decode ms": run.decode.median_ms, "p90 ms": run.decode.p90_ms, "ratio": run.decode_ratio,
-            "allocator bytes": run.allocator_bytes,
+            "logit difference": run.logit_difference, "KL, nats": run.kl_nats, "allocator bytes": run.allocator_bytes,
         }
         for run in found.runs
     ])  # fmt: skip

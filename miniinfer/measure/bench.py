@@ -78,7 +78,7 @@ def measure_bench(
             job = measure_decode(model, ids, length, params, rounds=size.decode_rounds)
         found[phase].append((yield from part(job, start, stop)))
     return Bench(
-        machine_of(device), DeviceClock(device).name, str(weights.dtype).removeprefix("torch."), weights.nbytes,
+        machine_of(device), DeviceClock(device).name, weights.precision, weights.nbytes,
         model.config.kv_bytes_per_token(weights.dtype.itemsize), allocator_bytes(device), calibration,
         tuple(found["prefill"]), tuple(found["decode"]), tuple(notes),
     )  # fmt: skip

@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 
 from miniinfer.engine.linear import Linear
+from miniinfer.engine.packed import GROUP, Blocks, Int4Linear
 from miniinfer.errors import MiniInferError
 from miniinfer.measure.clock import DeviceClock
 from miniinfer.measure.progress import Measurement
@@ -26,6 +27,7 @@ from miniinfer.measure.workload import rounds_of
 
 BUFFER_BYTES = 256 * 2**20
 SIDE = 1024  # rows and inputs of the product; it has twice as many outputs
+PACKED = "packed"  # float32 rows times 4-bit blocks
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 MOST_SPREAD = 1.0  # (p75 - p25) / median
 BANDWIDTH_LIMITS = (1e8, 1e14)  # bytes a second: a slow SD card; ten times the fastest memory there is
@@ -64,6 +66,10 @@ def calibrate(
         matrix = Linear(torch.ones(2 * side, side, dtype=dtype, device=device))
         rows = torch.ones(side, side, dtype=dtype, device=device)
         jobs[name] = lambda matrix=matrix, rows=rows: matrix(rows)  # type: ignore[misc]
+    if device.type == "cpu":
+        blocks = Blocks(*(torch.ones(2 * side, size) for size in (side, side // GROUP, side // GROUP)))
+        packed, wide = Int4Linear(blocks), torch.ones(side, side)
+        jobs[PACKED] = lambda: packed(wide)
     taken = yield from rounds_of(
         {name: lambda job=job: clock.time(job) for name, job in jobs.items()},  # type: ignore[misc]
         rounds=rounds, warm_up=warm_up, text="calibrating",

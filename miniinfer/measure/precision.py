@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
@@ -38,6 +39,13 @@ class _Course:
         assert state is not None
         self.logits.append(state.raw_logits[-1].clone())
         return taken
+
+    def distance(self, reference: _Course, places: int) -> tuple[float, float]:
+        """Of the first `places` raw logits: the largest difference, and the mean KL(reference || this) in nats."""
+        ours, theirs = torch.stack(self.logits[:places]), torch.stack(reference.logits[:places])  # [places, V]
+        log_p, log_q = theirs.log_softmax(-1), ours.log_softmax(-1)
+        kl = (log_p.exp() * (log_p - log_q)).sum(-1).clamp(min=0)  # rounding may make it slightly negative
+        return float((ours - theirs).abs().max()), float(kl.mean())
 
     def token(self, place: int, others: Sequence[int]) -> PrecisionToken:
         """others: the tokens that are compared at this place."""
@@ -83,21 +91,26 @@ def measure_precision(
         )  # fmt: skip
     first = next(iter(courses))
     chosen = [[course.seq.output_ids[i] for course in courses.values()] for i in range(tokens)]
-    runs = tuple(
-        _run(name, courses[name], prefill[name], taken[name], taken[first], chosen) for name in courses
-    )
     differs = next((i for i, ids_ in enumerate(chosen) if len(set(ids_)) > 1), None)
+    shared = tokens if differs is None else differs + 1
+    runs = tuple(
+        _run(
+            name, course, prefill[name], taken[name], taken[first], course.distance(courses[first], shared), chosen
+        )
+        for name, course in courses.items()
+    )  # fmt: skip
     return PrecisionComparison(len(ids), settings.temperature, runs, differs)
 
 
 def _run(
-    name: str, course: _Course, prefill_ms: float, taken: list[float], reference: list[float], chosen: list[list[int]]
-) -> PrecisionRun:
+    name: str, course: _Course, prefill_ms: float, taken: list[float], reference: list[float],
+    distance: tuple[float, float], chosen: list[list[int]],
+) -> PrecisionRun:  # fmt: skip
     model = course.model
     return PrecisionRun(
         name, model.weights.nbytes, model.weights.embedding.nbytes,
         model.config.kv_bytes_per_token(model.weights.dtype.itemsize), allocator_bytes(course.engine.device),
         prefill_ms, Stats.of(taken, 1 + WARM_UP),
-        statistics.median(a / b for a, b in zip(taken, reference, strict=True)),
+        statistics.median(a / b for a, b in zip(taken, reference, strict=True)), *distance,
         tuple(course.token(place, ids) for place, ids in enumerate(chosen)),
     )

@@ -200,6 +200,10 @@ class PrecisionToken:
 
 @dataclass(frozen=True)
 class PrecisionRun:
+    """One precision's run. logit_difference and kl_nats: how far it is from the first dtype at the places where both
+    had the same text before them (see PrecisionComparison.num_shared): the largest difference of any raw logit, and
+    the mean of KL(first || this) of the raw distributions."""
+
     dtype: str
     weight_bytes: int
     embedding_bytes: int
@@ -208,6 +212,8 @@ class PrecisionRun:
     prefill_ms: float
     decode: Stats
     decode_ratio: float  # median over the rounds of (this / the first dtype)
+    logit_difference: float
+    kl_nats: float
     tokens: tuple[PrecisionToken, ...]
 
 
@@ -219,3 +225,8 @@ class PrecisionComparison:
     temperature: float
     runs: tuple[PrecisionRun, ...]
     first_difference: int | None
+
+    @property
+    def num_shared(self) -> int:
+        """Places of the output whose text before them is the same in all runs: up to the first difference."""
+        return len(self.runs[0].tokens) if self.first_difference is None else self.first_difference + 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from miniinfer.errors import BadInputError
@@ -30,6 +30,15 @@ def compare_ms(
     variants: Mapping[str, Callable[[], object]], *, rounds: int = 20, warm_up: int = 3, seed: int = 0
 ) -> dict[str, Timing]:
     """Time every variant once a round. The first one is what the ratios refer to. Raises BadInputError."""
+    taken = rounds_ms(variants, rounds=rounds, warm_up=warm_up, seed=seed)
+    first = taken[next(iter(variants))]
+    return {name: timing_of(taken[name], first) for name in variants}
+
+
+def rounds_ms(
+    variants: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int, seed: int = 0
+) -> dict[str, list[float]]:
+    """The milliseconds of every variant in every round, for ratios between any two of them. Raises BadInputError."""
     if not variants or rounds < 1 or warm_up < 0:
         raise BadInputError("Timing needs at least one variant, one round, and no negative warm-up.")
     order = list(variants)
@@ -42,11 +51,11 @@ def compare_ms(
             variants[name]()
             if number >= warm_up:
                 taken[name].append((time.perf_counter() - start) * 1000)
-    first = taken[next(iter(variants))]
-    return {name: _timing(taken[name], first) for name in variants}
+    return taken
 
 
-def _timing(values: list[float], first: list[float]) -> Timing:
+def timing_of(values: Sequence[float], first: Sequence[float]) -> Timing:
+    """Milliseconds of the rounds, and of the variant that the ratio refers to in the same rounds."""
     ranked = sorted(values)
     return Timing(
         statistics.median(values),

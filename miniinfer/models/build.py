@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -27,32 +29,52 @@ def undo_gguf_order(weight: Tensor, num_heads: int) -> Tensor:
     return pairs.transpose(1, 2).reshape(rows, columns)
 
 
-class _Builder:
+class Stored(NamedTuple):
+    """A matrix of the file. num_heads: into how many heads its rows must be put in order; 0: they stand right."""
+
+    name: str
+    num_heads: int = 0
+
+
+class Builder:
+    """Dense weights in one dtype. packed_build.py has the other way to make a product's matrix."""
+
+    packed = False
+
     def __init__(self, source: TensorSource, device: torch.device, dtype: torch.dtype, clock: PhaseClock) -> None:
         self.source, self.device, self.dtype, self.clock = source, device, dtype, clock
 
     def placed(self, weight: Tensor) -> Tensor:
         return weight.to(self.device, self.dtype)
 
-    def linear(self, *parts: Tensor) -> Linear:
+    def read(self, matrix: Stored) -> Tensor:
+        weight = self.source.read(matrix.name)
         with self.clock.phase(PREPACK):
-            return Linear(self.placed(parts[0] if len(parts) == 1 else torch.cat(parts)))
+            return undo_gguf_order(weight, matrix.num_heads) if matrix.num_heads else weight
+
+    def read_joined(self, parts: tuple[Stored, ...]) -> Tensor:
+        weights = [self.read(part) for part in parts]
+        with self.clock.phase(PREPACK):
+            return weights[0] if len(weights) == 1 else torch.cat(weights)
+
+    def linear(self, *parts: Stored) -> Linear:
+        """One product with the rows of all parts."""
+        weight = self.read_joined(parts)
+        with self.clock.phase(PREPACK):
+            return Linear(self.placed(weight))
 
     def layer(self, number: int, config: ModelConfig) -> LayerWeights:
-        def read(part: str) -> Tensor:
-            return self.source.read(self.source.names.layer_parts[part].format(number))
-
-        q, k = read("q"), read("k")
-        if self.source.permuted_qk:
-            with self.clock.phase(PREPACK):
-                q, k = undo_gguf_order(q, config.num_heads), undo_gguf_order(k, config.num_kv_heads)
+        names = {part: name.format(number) for part, name in self.source.names.layer_parts.items()}
+        unordered = self.source.permuted_qk
+        q = Stored(names["q"], config.num_heads if unordered else 0)
+        k = Stored(names["k"], config.num_kv_heads if unordered else 0)
         return LayerWeights(
-            attn_norm=self.placed(read("attn_norm")),
-            qkv=self.linear(q, k, read("v")),
-            attn_out=self.linear(read("attn_out")),
-            mlp_norm=self.placed(read("mlp_norm")),
-            gate_up=self.linear(read("gate"), read("up")),
-            down=self.linear(read("down")),
+            attn_norm=self.placed(self.source.read(names["attn_norm"])),
+            qkv=self.linear(q, k, Stored(names["v"])),
+            attn_out=self.linear(Stored(names["attn_out"])),
+            mlp_norm=self.placed(self.source.read(names["mlp_norm"])),
+            gate_up=self.linear(Stored(names["gate"]), Stored(names["up"])),
+            down=self.linear(Stored(names["down"])),
         )
 
     def embedding_and_unembed(self, tied: bool) -> tuple[Embedding, Linear]:
@@ -61,27 +83,18 @@ class _Builder:
         serves both."""
         names = self.source.names
         if self.device.type == "cpu":
-            unembed = self.linear(self.source.read(names.embedding if tied else names.unembed))
+            unembed = self.linear(Stored(names.embedding if tied else names.unembed))
             return self.source.embedding(names.embedding, self.dtype), unembed
         matrix = self.placed(self.source.read(names.embedding))
-        return Embedding.dense(matrix), Linear(matrix) if tied else self.linear(self.source.read(names.unembed))
+        return Embedding.dense(matrix), Linear(matrix) if tied else self.linear(Stored(names.unembed))
 
-
-def build_weights(
-    source: TensorSource,
-    config: ModelConfig,
-    device: torch.device,
-    dtype: torch.dtype,
-    clock: PhaseClock,
-    progress: Progress,
-) -> Weights:
-    """Reads every tensor once. Time goes to the phases of `source` and to "prepack and place"."""
-    builder = _Builder(source, device, dtype, clock)
-    layers = []
-    for number in range(config.num_layers):
-        progress(f"Reading layer {number + 1} of {config.num_layers}", number / (config.num_layers + 1))
-        layers.append(builder.layer(number, config))
-    progress("Reading the embedding", config.num_layers / (config.num_layers + 1))
-    embedding, unembed = builder.embedding_and_unembed(config.tied)
-    final_norm = builder.placed(source.read(source.names.final_norm))
-    return Weights(embedding, tuple(layers), final_norm, unembed, device, dtype)
+    def build(self, config: ModelConfig, progress: Progress) -> Weights:
+        """Reads every tensor once. Time goes to the phases of the source and to "prepack and place"."""
+        layers = []
+        for number in range(config.num_layers):
+            progress(f"Reading layer {number + 1} of {config.num_layers}", number / (config.num_layers + 1))
+            layers.append(self.layer(number, config))
+        progress("Reading the embedding", config.num_layers / (config.num_layers + 1))
+        embedding, unembed = self.embedding_and_unembed(config.tied)
+        final_norm = self.placed(self.source.read(self.source.names.final_norm))
+        return Weights(embedding, tuple(layers), final_norm, unembed, self.device, self.dtype, self.packed)

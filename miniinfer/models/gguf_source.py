@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from miniinfer.engine.embedding import Embedding
+from miniinfer.engine.packed import Blocks
 from miniinfer.errors import ModelFileError
+from miniinfer.models.blocks import READERS, read_blocks
 from miniinfer.models.gguf import GGUFHeader
 from miniinfer.models.llama import GGUF_NAMES
 from miniinfer.models.report import PhaseClock
@@ -39,6 +41,17 @@ class GGUFSource:
         rows = self._stored_rows(name)
         with self._clock.phase("dequantise"):
             return torch.from_numpy(dequantise(rows, info.kind)).view(info.shape)
+
+    def blocks(self, name: str) -> Blocks | None:
+        kind = self._header.tensors[name].kind
+        if kind.name not in READERS:
+            return None
+        rows = self._stored_rows(name)
+        with self._clock.phase("read blocks"):
+            return read_blocks(rows, kind)
+
+    def stored_as(self, name: str) -> str:
+        return self._header.tensors[name].kind.name
 
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         rows, kind = self._stored_rows(name), self._header.tensors[name].kind

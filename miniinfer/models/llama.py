@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # so that a tokenizer can be loaded without torch
     from torch import Tensor
 
     from miniinfer.engine.embedding import Embedding
+    from miniinfer.engine.packed import Blocks
 
 MAX_CONTEXT = MAX_VOCABULARY = 1 << 24
 LISTED_NAMES = 5  # as many names as a message can hold
@@ -79,6 +80,14 @@ class TensorSource(Protocol):
 
     def read(self, name: str) -> Tensor:
         """The tensor in float32, on the CPU."""
+        ...
+
+    def blocks(self, name: str) -> Blocks | None:
+        """The matrix in 4-bit blocks with the numbers of the file, or None if it is not stored so."""
+        ...
+
+    def stored_as(self, name: str) -> str:
+        """The storage type of a tensor, as its format calls it."""
         ...
 
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:

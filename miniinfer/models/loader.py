@@ -14,18 +14,20 @@ from miniinfer.config import ModelConfig
 from miniinfer.engine.weights import Weights
 from miniinfer.errors import BadInputError
 from miniinfer.models import gguf_facts, hf_facts
-from miniinfer.models.build import build_weights
+from miniinfer.models.build import Builder
 from miniinfer.models.chat import ChatTemplate
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES, TensorSource, check_tensors
+from miniinfer.models.packed_build import PackedBuilder
 from miniinfer.models.registry import MODELS, Progress
 from miniinfer.models.report import FactReader, LoadReport, PhaseClock
 from miniinfer.models.safetensors_source import SafetensorsSource
 from miniinfer.models.text import folder_text, gguf_text, locate, open_header
 from miniinfer.models.tokenizer import Tokenizer
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PACKED = "packed"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, PACKED: torch.float32}  # of what lies between products
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,8 @@ class LoadedModel:
 
     @property
     def dtype(self) -> str:
-        return str(self.weights.dtype).removeprefix("torch.")
+        """float32, bfloat16 or packed."""
+        return self.weights.precision
 
     @property
     def weight_bytes(self) -> int:
@@ -65,16 +68,24 @@ def load_model(
 ) -> LoadedModel:
     """model: a known name (None: the default, fetched if it is missing), a GGUF file, or a Hugging Face folder.
 
-    device: cpu, cuda, mps, or auto (the first of cuda, mps, cpu that is there). dtype: float32 or bfloat16. Raises
-    BadInputError, FetchError or ModelFileError; a model that was loaded before stays usable whatever happens.
+    device: cpu, cuda, mps, or auto (the first of cuda, mps, cpu that is there). dtype: float32, bfloat16 or packed,
+    which keeps the 4-bit blocks of a GGUF file; only the CPU can (auto then means cpu). Raises BadInputError,
+    FetchError or ModelFileError; a model that was loaded before stays usable whatever happens.
     """
     if dtype not in DTYPES:
-        raise BadInputError(f"dtype must be {' or '.join(DTYPES)}, not {dtype!r}.")
-    place = choose_device(device)
+        raise BadInputError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}.")
+    place = choose_device("cpu" if dtype == PACKED and device == "auto" else device)
+    if dtype == PACKED and place.type != "cpu":
+        raise BadInputError(f"Packed weights run on the CPU only, not on {device}: choose cpu, or another dtype.")
     clock = PhaseClock()
     with clock.phase("find and check the file"):
         path = locate(model, progress)
-    loading = _Loading(path, place, DTYPES[dtype], progress or (lambda text, share: None), clock)
+    if dtype == PACKED and path.is_dir():
+        raise BadInputError(
+            f"Packed weights are the quantised blocks of a GGUF file, and the folder {path.name} has none: "
+            "choose float32 or bfloat16, or give a GGUF file."
+        )
+    loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock)
     return loading.folder() if path.is_dir() else loading.gguf()
 
 
@@ -102,7 +113,7 @@ class _Loading:
     """One attempt to load; everything it learns ends up in the report."""
 
     def __init__(
-        self, path: Path, device: torch.device, dtype: torch.dtype, progress: Progress, clock: PhaseClock
+        self, path: Path, device: torch.device, dtype: str, progress: Progress, clock: PhaseClock
     ) -> None:
         self.path, self.device, self.dtype, self.progress, self.clock = path, device, dtype, progress, clock
 
@@ -149,7 +160,10 @@ class _Loading:
         facts: FactReader,
         types: Mapping[str, int],
     ) -> LoadedModel:
-        weights = build_weights(source, config, self.device, self.dtype, self.clock, self.progress)
+        packed = PackedBuilder(source, self.clock) if self.dtype == PACKED else None
+        builder = packed or Builder(source, self.device, DTYPES[self.dtype], self.clock)
+        weights = builder.build(config, self.progress)
+        kept = tuple(packed.kept) if packed else ()
         memory = {"weights": weights.nbytes}
         if self.device.type == "cpu" or not config.tied:  # else the unembed matrix serves as the embedding too
             memory["embedding rows"] = weights.embedding.nbytes
@@ -163,7 +177,9 @@ class _Loading:
             chat_template=template,
             stop_ids=tokenizer.vocabulary.stop_ids,
             token_bytes=tokenizer.all_token_bytes,
-            report=LoadReport(tuple(facts.facts), dict(types), memory, dict(self.clock.seconds), tuple(facts.notes)),
+            report=LoadReport(
+                tuple(facts.facts), dict(types), memory, dict(self.clock.seconds), tuple(facts.notes), kept
+            ),
         )
 
 

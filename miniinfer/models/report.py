@@ -26,14 +26,32 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class KeptMatrix:
+    """How one product's matrix is kept in packed mode. names: the tensors that were joined in it.
+
+    difference: root mean square of (kept - file) over that of the file's own numbers, computed; the same for a matrix
+    that fell back. why: the reason for a fallback, empty where blocks were kept.
+    """
+
+    names: tuple[str, ...]
+    stored: tuple[str, ...]  # their storage types in the file
+    kept: str
+    nbytes: int
+    difference: float
+    why: str
+
+
+@dataclass(frozen=True)
 class LoadReport:
-    """facts in the order in which they were met; memory in bytes by kind; seconds by phase, measured."""
+    """facts in the order in which they were met; memory in bytes by kind; seconds by phase, measured; kept: every
+    matrix in packed mode, else empty."""
 
     facts: tuple[Fact, ...]
     tensor_types: Mapping[str, int]  # storage type -> number of tensors in the file
     memory_bytes: Mapping[str, int]
     seconds: Mapping[str, float]
     notes: tuple[str, ...]
+    kept: tuple[KeptMatrix, ...] = ()
 
 
 @dataclass

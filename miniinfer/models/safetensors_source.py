@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from miniinfer.engine.embedding import Embedding
+from miniinfer.engine.packed import Blocks
 from miniinfer.errors import ModelFileError
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES
@@ -53,6 +54,12 @@ class SafetensorsSource:
         with self._clock.phase("read"):
             tensor: Tensor = self._handles[name].get_tensor(name).to(torch.float32, copy=True)
             return tensor
+
+    def blocks(self, name: str) -> Blocks | None:
+        return None  # a folder's tensors are dense
+
+    def stored_as(self, name: str) -> str:
+        return self.types[name]
 
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         with self._clock.phase("read"):

@@ -83,7 +83,7 @@ class BatchRun:
         if self._trace is None:
             self._trace = BatchTrace(
                 model_name=str(getattr(self.model, "name", "")),
-                dtype=str(self.model.weights.dtype).removeprefix("torch."),
+                dtype=self.model.weights.precision,
                 requests=self.requests,
                 settings=self.settings,
                 prompt_tokens=self._tokens,

@@ -1,7 +1,8 @@
-"""The same run in float32 and bfloat16: bytes, time, and where the text first differs."""
+"""The same run in float32, bfloat16 and packed: bytes, time, and where the text first differs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
 
 VIEW = "precision"
 OWN, GREEDY = "this run's settings", "greedy"
-DTYPES = ("float32", "bfloat16")
+DTYPES = ("float32", "bfloat16", "packed")
 HEIGHT = 280
 WHOLE, TWO = st.column_config.NumberColumn(format="localized"), st.column_config.NumberColumn(format="%.2f")
 THREE = st.column_config.NumberColumn(format="%.3f")
+SIX = st.column_config.NumberColumn(format="%.6f")
 COLUMNS = dict.fromkeys(
     ("weight bytes", "embedding bytes", "KV bytes a token", "allocator bytes"), WHOLE
-) | dict.fromkeys(("prefill ms", "decode ms", "p90 ms", "ratio"), TWO)  # fmt: skip
+) | dict.fromkeys(("prefill ms", "decode ms", "p90 ms", "ratio"), TWO) | {
+    "logit difference": THREE, "KL, nats": SIX,
+}  # fmt: skip
 
 
 def draw_precision(look: CostLook) -> None:
@@ -42,8 +46,8 @@ def draw_precision(look: CostLook) -> None:
         _button(look, way == GREEDY)
     if found is None:
         st.caption(
-            "Half the bytes a weight, half the bytes to move: how much faster is it, and where does the text become "
-            "another one? Both runs will stand here side by side."
+            "Fewer bytes a weight, fewer bytes to move: how much faster is it, and where does the text become another "
+            "one? The runs will stand here side by side."
         )
         return
     with st.container(key="cost_verdict"):
@@ -64,7 +68,8 @@ def draw_precision(look: CostLook) -> None:
     asked = found.runs[0].allocator_bytes is not None
     allocator = "" if asked else f"; {look.where}: no device allocator to ask"
     sources = {
-        Provenance.COMPUTED: "bytes of the tensors",
+        Provenance.COMPUTED: "bytes of the tensors; logit difference (the largest) and mean KL to the first, over the "
+        f"{found.num_shared} places with the same text before them",
         Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
         f"{decode.warm_up} before thrown away; ratio by round{allocator}",
     }
@@ -80,10 +85,23 @@ def draw_precision(look: CostLook) -> None:
 def _button(look: CostLook, greedy: bool) -> None:
     params = replace(look.run.info.params, temperature=0.0) if greedy else look.run.info.params
     measure_button(
-        look, VIEW, f"Run in {' and '.join(DTYPES)}", lambda say: _measure(look, params, say),
-        "Loads the model in the other precision beside this one, runs this prompt in both, with the same settings and "
-        "coins, in turn, and drops it again. The run is not touched. Some 10 seconds.",
+        look, VIEW, f"Run in {listed(dtypes_for(look))}", lambda say: _measure(look, params, say),
+        "Loads the model in the other precisions beside this one, runs this prompt in all, with the same settings and "
+        "coins, in turn, and drops them again. The run is not touched. Some 15 seconds."
+        + ("" if "packed" in dtypes_for(look) else " Packed needs a GGUF file and the CPU."),
     )
+
+
+def dtypes_for(look: CostLook) -> tuple[str, ...]:
+    """Those in which this run's model can be loaded where it is: packed weights are a GGUF file's, on the CPU."""
+    packable = look.run.info.device == "cpu" and not look.model.source.is_dir()
+    return tuple(dtype for dtype in DTYPES if packable or dtype != "packed")
+
+
+def listed(words: Iterable[str]) -> str:
+    """a, b and c."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[PrecisionComparison]:
@@ -92,7 +110,7 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
     from miniinfer.models.loader import load_model
 
     model, info = look.model, look.run.info
-    others = [dtype for dtype in DTYPES if dtype != info.dtype]
+    others = [dtype for dtype in dtypes_for(look) if dtype != info.dtype]
     models: dict[str, ModelLike] = {info.dtype: model}
     for dtype in others:
         say(f"loading the model in {dtype}")
@@ -108,7 +126,7 @@ def _verdict(look: CostLook, found: PrecisionComparison) -> str:
     first = found.first_difference
     count = len(found.runs[0].tokens)
     if first is None:
-        return f"All {count} output tokens are the same in {' and '.join(run.dtype for run in found.runs)}"
+        return f"All {count} output tokens are the same in {listed(run.dtype for run in found.runs)}"
     said = []
     for run in found.runs:
         token = run.tokens[first]
@@ -125,6 +143,6 @@ def _why(found: PrecisionComparison) -> str:
     if found.temperature == 0:
         return f"{told} Greedy: where a precision rounds by more than the margin, it may take the other token."
     return (
-        f"{told} At temperature {found.temperature:g} the same coin falls in both; where two tokens meet near it, a "
+        f"{told} At temperature {found.temperature:g} the same coin falls in each; where two tokens meet near it, a "
         "small shift of the probabilities is enough. Greedy shows the margin's own part."
     )

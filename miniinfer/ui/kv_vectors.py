@@ -27,7 +27,8 @@ def draw_vectors(look: LiveLook) -> None:
         draw_sharing(look, kv_head)
     cached = look.vectors(layer, kv_head)
     block, slot = cached.block_of[position]
-    dtype, dim = look.run.info.dtype, cached.keys.shape[1]
+    info, dim = look.run.info, cached.keys.shape[1]
+    dtype = "float32" if info.dtype == "packed" else info.dtype  # that of the cache: only the weights are packed
     with right:
         st.text(
             f"Layer {layer}, KV head {kv_head}, position {position} “{look.text(position)}”: {dim} numbers of K and "

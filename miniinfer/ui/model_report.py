@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -13,7 +13,10 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.models.report import KeptMatrix
     from miniinfer.ui.session import Session
+
+LISTED = 3  # fallbacks that stand in the sentence; all of them stand in the table
 
 
 def draw_model_report(model: LoadedModel) -> None:
@@ -31,10 +34,47 @@ def draw_model_report(model: LoadedModel) -> None:
         st.caption("Loading, in seconds (measured)")
         seconds = {phase: round(value, 3) for phase, value in report.seconds.items()}
         st.dataframe(_pairs(seconds, "phase", "seconds"), hide_index=True, width="stretch")
+    if not report.kept:
+        _draw_facts(model)
+        return
+    _say_what_fell_back(report.kept)
+    facts, kept = st.tabs(["Facts", "How each matrix is kept"])
+    with facts:
+        _draw_facts(model)
+    with kept:
+        _draw_kept(model)
+
+
+def _draw_facts(model: LoadedModel) -> None:
+    report = model.report
     facts = pd.DataFrame([{"fact": f.key, "value": f.value, "how": f.how, "from": f.why} for f in report.facts])
     draw_table_twin(facts, "model_facts", Provenance.COMPUTED, f"{model.name}-facts.csv")
     for note in report.notes:
         st.text(note)
+
+
+def _say_what_fell_back(kept: Sequence[KeptMatrix]) -> None:
+    fallen = [matrix for matrix in kept if matrix.why]
+    said = [f"{' + '.join(m.names)} is kept as {m.kept}: {m.why}." for m in fallen[:LISTED]]
+    more = [f"{len(fallen) - LISTED} more are listed below."] if len(fallen) > LISTED else []
+    in_blocks = f"{len(kept) - len(fallen)} of {len(kept)} matrices keep the file's 4-bit blocks."
+    st.text(" ".join([in_blocks, *said, *more]))
+
+
+def _draw_kept(model: LoadedModel) -> None:
+    """Packed mode: what became of every matrix, the fallbacks first."""
+    rows = [
+        {
+            "tensors": " + ".join(matrix.names), "in the file": ", ".join(matrix.stored), "kept as": matrix.kept,
+            "bytes": matrix.nbytes, "difference %": round(matrix.difference * 100, 4), "why not blocks": matrix.why,
+        }
+        for matrix in sorted(model.report.kept, key=lambda matrix: not matrix.why)
+    ]  # fmt: skip
+    draw_table_twin(pd.DataFrame(rows), "model_kept", Provenance.COMPUTED, f"{model.name}-kept.csv")
+    st.caption(
+        "Difference: root mean square of (kept - file), relative to that of the file's numbers. Products also round "
+        "what goes in and out to bfloat16; the Precision view of the Cost page measures what both do to the logits."
+    )
 
 
 def draw_held_models(session: Session) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import types
 from collections.abc import Sequence
 
 import pytest
 import torch
 
-from bench import batching, engine, payload, recording, report, sampling, setting
+from bench import batching, decode, engine, payload, peers, recording, report, sampling, setting
 from bench.passage import passage
 from bench.report import Figure
-from miniinfer.models.loader import LoadedModel
+from miniinfer.models.loader import LoadedModel, load_model
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,70 @@ def test_engine(endless: LoadedModel) -> None:
     stages = {name.rpartition(": ")[2] for name in found if name.startswith("decode step, 12 tokens: ")}
     assert {"mlp_hidden", "mlp_out", "qkv_proj", "attn_out", "unembed"} <= stages
     assert "prefill of 4 tokens" in found
+
+
+def test_decode(endless: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two precisions and a peer that only counts: each is timed, and held against its read and against the peer."""
+    model = load_model(endless.source, device="cpu", dtype="packed")
+    packed = setting.endless(model)
+    asked: list[tuple[str, int]] = []
+
+    class Counting:
+        def prompt(self, length: int) -> None:
+            asked.append(("prompt", length))
+
+        def step(self) -> None:
+            asked.append(("step", 1))
+
+    monkeypatch.setattr(decode.peers, "installed", lambda model, context: {"llama.cpp": Counting})
+    size = decode.Size(contexts=(12,), prefill=5, rounds=2, prefill_rounds=1)
+    found = sane(decode.measure(size, {"float32": endless, "packed": packed}))
+    assert found["packed: weights read a step"].value == packed.weights.nbytes
+    assert found["decode, T = 12: packed : that read"].unit == "x"
+    assert found["decode, T = 12: packed : llama.cpp"].most == 0.8
+    assert found["decode, T = 12: float32 : llama.cpp"].most is None
+    assert {"prefill of 5: float32", "prefill of 5: packed : llama.cpp"} <= set(found)
+    assert asked.count(("step", 1)) == 2 + setting.WARM_UP
+    assert [length for kind, length in asked if kind == "prompt"] == [setting.middle(12, 2), 5, 5]
+
+
+def test_transformers_as_a_peer_decodes_the_same_tokens(endless: LoadedModel) -> None:
+    peer = peers.Transformers(endless, batching.transformers_twin(endless), attentions=True)
+    peer.prompt(9)
+    ours = batching.OurDecoding(endless, [passage(endless.tokenizer, 9)])
+    assert ours.seqs[0].output_ids == [peer.token_id]
+    for _ in range(3):
+        ours.step()
+        peer.step()
+        assert ours.seqs[0].output_ids[-1] == peer.token_id
+    assert peer.num_attentions == endless.config.num_layers
+
+
+def test_llama_cpp_is_driven_token_by_token_where_it_is_installed(
+    endless: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Llama:
+        def __init__(self, path: str, **settings: object) -> None:
+            assert (path, settings["n_ctx"]) == (str(endless.source), 32)
+            self.tokens: list[int] = []
+
+        def reset(self) -> None:
+            self.tokens = []
+
+        def eval(self, tokens: list[int]) -> None:
+            self.tokens += tokens
+
+        def sample(self, temp: float) -> int:
+            return 100 + len(self.tokens)
+
+    monkeypatch.setitem(sys.modules, "llama_cpp", types.SimpleNamespace(Llama=Llama))
+    peer = peers.LlamaCpp(endless, 32)
+    peer.prompt(3)
+    peer.step()
+    peer.prompt(3)
+    peer.step()
+    peer.step()
+    assert peer.llama.tokens == [*passage(endless.tokenizer, 3), 103, 104]
 
 
 def test_command_prints_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,8 +26,8 @@ def test_a_linear_says_what_it_holds() -> None:
     weight = torch.randn(44, 28)
     linear = Linear(weight)
     assert (linear.out_features, linear.in_features, linear.nbytes) == (44, 28, 44 * 28 * 4)
-    assert linear.packed == can_prepack(weight)
-    assert not Linear.plain(weight).packed
+    assert linear.prepacked == can_prepack(weight)
+    assert not Linear.plain(weight).prepacked
     assert torch.equal(linear.to_dense(), weight)
 
 

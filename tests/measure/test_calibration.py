@@ -45,8 +45,8 @@ def test_a_small_calibration_of_this_machine_runs(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("miniinfer.measure.calibration.MOST_SPREAD", math.inf)  # a busy machine is another test
     found = run_through(calibrate(CPU, rounds=4, warm_up=1, buffer_bytes=2**22, side=128), steps.append)
     assert found.machine == machine_of(CPU)
-    assert set(found.operations_per_second) == {"float32", "bfloat16"}
-    assert len(steps) == 3 * 5
+    assert set(found.operations_per_second) == {"float32", "bfloat16", "packed"}
+    assert len(steps) == 4 * 5
     assert [s.share for s in steps] == sorted(s.share for s in steps)
 
 

@@ -68,6 +68,10 @@ def test_two_precisions_run_the_same_course_until_they_part() -> None:
     assert wide.weight_bytes == 2 * narrow.weight_bytes == models["float32"].weights.nbytes
     assert wide.kv_bytes_per_token == 2 * narrow.kv_bytes_per_token == 384
     assert wide.decode_ratio == 1
+    assert (wide.logit_difference, wide.kl_nats) == (0, 0)
+    assert 1e-4 < narrow.logit_difference < 1
+    assert 0 < narrow.kl_nats < 0.1
+    assert found.num_shared == (8 if found.first_difference is None else found.first_difference + 1)
     assert wide.allocator_bytes is None
     assert [t.token_id for t in wide.tokens] == solo(IDS, GREEDY)[0]
     pairs = list(zip(wide.tokens, narrow.tokens, strict=True))

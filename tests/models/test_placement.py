@@ -10,7 +10,7 @@ import torch
 
 from miniinfer.engine.weights import Weights
 from miniinfer.models import gguf_facts
-from miniinfer.models.build import build_weights
+from miniinfer.models.build import Builder
 from miniinfer.models.gguf import read_header
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.report import FactReader, PhaseClock
@@ -23,7 +23,7 @@ def build(path: Path, device: str) -> Weights:
     clock = PhaseClock()
     with open(path, "rb") as file:
         source = GGUFSource(header, file, clock)
-        return build_weights(source, config, torch.device(device), torch.float32, clock, lambda text, share: None)
+        return Builder(source, torch.device(device), torch.float32, clock).build(config, lambda text, share: None)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -33,7 +33,7 @@ def test_off_the_cpu_one_dense_tensor_serves_both_ends_of_a_tied_model(tmp_path:
     weights = build(path, "meta")
     matrix = weights.unembed.to_dense()
     assert matrix.device.type == weights.layers[0].qkv.to_dense().device.type == "meta"
-    assert not weights.unembed.packed
+    assert not weights.unembed.prepacked
     assert weights.embedding.storage == "float32"
     assert weights.embedding.nbytes == VOCAB * HIDDEN * 4
     held = inspect.getclosurevars(weights.embedding.lookup).nonlocals["matrix"]
@@ -43,8 +43,8 @@ def test_off_the_cpu_one_dense_tensor_serves_both_ends_of_a_tied_model(tmp_path:
 def test_on_the_cpu_the_plain_copy_is_dropped(tmp_path: Path) -> None:
     weights = build(write_gguf(tmp_path / "a.gguf"), "cpu")
     for layer in weights.layers:
-        assert layer.qkv.packed
-        assert layer.attn_out.packed
-        assert layer.gate_up.packed
-        assert layer.down.packed
-    assert weights.unembed.packed
+        assert layer.qkv.prepacked
+        assert layer.attn_out.prepacked
+        assert layer.gate_up.prepacked
+        assert layer.down.prepacked
+    assert weights.unembed.prepacked

@@ -20,8 +20,9 @@ from miniinfer.measure.curve import measure_curve
 from miniinfer.measure.precision import measure_precision
 from miniinfer.measure.progress import Progress, run_through
 from miniinfer.models.loader import LoadedModel
-from miniinfer.ui.cost_look import NOTICE, TASK
+from miniinfer.ui.cost_look import NOTICE, TASK, CostLook
 from miniinfer.ui.cost_page import VIEWS
+from miniinfer.ui.cost_precision import dtypes_for
 from miniinfer.ui.cost_predict import answer_of
 from tests.engine.tiny import tiny_model
 from tests.measure.helpers import IDS, calibration, step_times
@@ -57,7 +58,7 @@ def test_opening_a_view_measures_nothing_and_says_what_to_do(app: App, view: str
     assert len(plots(app)) == (1 if view == "Per token" else 0), "only what can be computed is drawn"
     assert {"Where time goes": "two pictures will stand here", "Why": "has not been calibrated yet",
             "Per token": "Measure at some lengths", "Cache on / off": "The proof and both times will stand here",
-            "Precision": "Both runs will stand here", "Predict": "Which bar is longer"}[view] in texts(app)  # fmt: skip
+            "Precision": "The runs will stand here", "Predict": "Which bar is longer"}[view] in texts(app)  # fmt: skip
 
 
 def test_steps_are_measured_beside_the_run_and_add_up(app: App) -> None:
@@ -158,22 +159,34 @@ def test_a_running_measurement_shows_its_progress_and_can_be_cancelled(
 def test_another_precision_is_loaded_on_request_and_forgotten(
     app: App, model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded: list[weakref.ref[LoadedModel]] = []
+    loaded: dict[str, weakref.ref[LoadedModel]] = {}
 
     def load(source: Path, *, device: str, dtype: str) -> LoadedModel:
-        assert (source, device, dtype) == (model.source, "cpu", "bfloat16")
+        assert (source, device) == (model.source, "cpu")
         twin = dataclasses.replace(model)
-        loaded.append(weakref.ref(twin))
+        loaded[dtype] = weakref.ref(twin)
         return twin
 
     monkeypatch.setattr("miniinfer.models.loader.load_model", load)
     cost(app, "Precision", step=1)
     finish(press(app, "cost_measure_precision"))
     assert state(app, NOTICE) is None
-    assert "All 32 output tokens are the same in float32 and bfloat16" in texts(app)
+    assert "All 32 output tokens are the same in float32, bfloat16 and packed" in texts(app)
     assert len(plots(app)) == 2
+    assert frame(app)["precision"].tolist() == ["float32", "bfloat16", "packed"]
+    assert frame(app)["logit difference"].tolist() == frame(app)["KL, nats"].tolist() == [0, 0, 0]
     gc.collect()
-    assert loaded[0]() is None
+    assert set(loaded) == {"bfloat16", "packed"}
+    assert all(reference() is None for reference in loaded.values())
+
+
+def test_packed_is_not_offered_to_a_model_that_has_no_blocks(
+    app: App, model: LoadedModel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    look = CostLook(app.session, run_of(app))
+    assert dtypes_for(look) == ("float32", "bfloat16", "packed")
+    monkeypatch.setattr(CostLook, "model", dataclasses.replace(model, source=tmp_path))
+    assert dtypes_for(look) == ("float32", "bfloat16")
 
 
 def test_views_of_what_was_measured(app: App, home: Path) -> None:
@@ -196,7 +209,7 @@ def test_views_of_what_was_measured(app: App, home: Path) -> None:
     give(app, "precision", run_through(measure_precision(models, IDS, params, tokens=6)))
     show(app, "Precision")
     assert "The text first differs at output token 1" in app.texts("cost_verdict")[0]
-    assert "At temperature 0.8 the same coin falls in both" in texts(app)
+    assert "At temperature 0.8 the same coin falls in each" in texts(app)
     assert app.test.dataframe[1].value["same"].tolist()[0] == "no"
 
 

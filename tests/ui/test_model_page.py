@@ -6,7 +6,9 @@ import pytest
 
 from miniinfer.errors import FetchError
 from miniinfer.models.loader import load_model
+from miniinfer.models.report import KeptMatrix
 from miniinfer.ui.model_host import ModelKey
+from miniinfer.ui.session import Session
 from tests.ui.waiting import wait_until
 
 MISSING = "/nowhere/<b>![x](http:--x)</b>.gguf"
@@ -35,6 +37,28 @@ def test_every_row_is_of_the_report(app):
     assert set(facts["how"]) == {"read", "derived"}
     assert list(facts["from"]) == [f.why for f in report.facts]
     assert any("computed" in caption.value for caption in app.test.caption)
+
+
+def test_packed_lists_every_matrix_and_why_some_fell_back(app, monkeypatch):
+    report = app.session.model.report
+    app.open("model")
+    assert len(app.test.dataframe) == 4
+    assert not any("4-bit blocks" in text for text in app.texts())
+    kept = (
+        KeptMatrix(("blk.0.ffn_down.weight",), ("Q4_1",), "4-bit blocks", 640, 0.002, ""),
+        KeptMatrix(("a<b>.weight", "c.weight"), ("Q8_0", "Q4_1"), "float16", 2048, 0.0002, "Q8_0 has another scale"),
+    )
+    packed = replace(app.session.model, report=replace(report, kept=kept))
+    monkeypatch.setattr(Session, "model", packed)
+    app.run()
+    said = "a<b>.weight + c.weight is kept as float16: Q8_0 has another scale."
+    assert f"1 of 2 matrices keep the file's 4-bit blocks. {said}" in app.texts()
+    table = app.test.dataframe[-1].value
+    assert table["tensors"].tolist() == ["a<b>.weight + c.weight", "blk.0.ffn_down.weight"], "fallbacks first"
+    assert table["in the file"].tolist() == ["Q8_0, Q4_1", "Q4_1"]
+    assert table["why not blocks"].tolist() == ["Q8_0 has another scale", ""]
+    assert table["difference %"].tolist() == [0.02, 0.2]
+    assert table["bytes"].tolist() == [2048, 640]
 
 
 @pytest.fixture

@@ -39,8 +39,9 @@ def qkv_proj(engine: Engine, state: StepState) -> None:
 
 def rope(engine: Engine, state: StepState) -> None:
     """Turn queries and keys by angles that grow with their position, so that a score depends on the distance."""
-    state.q = rotate(state.q, state.rope_cos, state.rope_sin)  # [T, H, D]
-    state.k = rotate(state.k, state.rope_cos, state.rope_sin)  # [T, K, D]
+    model = engine.model_config
+    turned = rotate(torch.cat((state.q, state.k), dim=1), state.rope_cos, state.rope_sin)  # [T, H + K, D]
+    state.q, state.k = turned.split((model.num_heads, model.num_kv_heads), dim=1)  # [T, H, D], [T, K, D]
 
 
 def write_kv(engine: Engine, state: StepState) -> None:
