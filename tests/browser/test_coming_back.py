@@ -101,7 +101,10 @@ def test_a_killed_server_loses_no_step_that_was_seen(chromium, model_path, tmp_p
         expect(page.get_by_test_id("notice")).to_contain_text("is back at step", timeout=120_000)
         expect(page.get_by_test_id("transport-step")).to_have_text(re.compile(r"^step ([4-9]|\d\d)\b"))
         after = tokens(page)
-        assert after == before[: len(after)]
+        # The kill falls between two steps of a run that plays: the file may hold one that no picture showed yet,
+        # or lack the last that was shown; what both have is the same.
+        both = min(len(before), len(after))
+        assert after[:both] == before[:both]
         assert len(after) >= 9, "five tokens of the prompt and those of the four steps that were seen to be saved"
         assert tab.errors == []
     context.close()
