@@ -106,7 +106,9 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
             blobs["exact"] = np.concatenate(list(rows.values()))
     if selection.row is not None and 0 <= selection.row < length:
         header["row"] = {"pos": selection.row, "next": next_to_json(run.next_at(selection.row))}
-        blobs["row"] = run.rows_at(selection.row)
+        looked_at = run.rows_at(selection.row)
+        if looked_at is not None:
+            blobs["row"] = looked_at
     if selection.probs_from is not None:
         header["probs"] = {"from": selection.probs_from}
         blobs["probs"] = run.token_probs(selection.probs_from)
@@ -141,7 +143,11 @@ def _exact_rows(run: Run, ask: ExactAsk, details: tuple[int, ...]) -> dict[int, 
 def _detail(run: Run, step: int, blobs: dict[str, np.ndarray]) -> dict[str, Any]:
     found = run.next_token(step)
     detail: dict[str, Any] = {"next": None if found is None else next_to_json(found)}
-    blobs[f"rows:{step}"] = run.rows_at(run.steps[step - 1].context_len - 1)
+    rows = run.rows_at(run.steps[step - 1].context_len - 1)
+    if rows is not None:
+        blobs[f"rows:{step}"] = rows
+    else:
+        detail["no_rows"] = True
     pooled = run.pooled_maps(step)
     if pooled is not None:
         detail["cell"] = pooled.cell

@@ -12,7 +12,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, saved_form, saved_model
-from miniinfer.ui.saved_runs import SavedRuns
+from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -218,9 +218,8 @@ class RunKeeper:
         except MiniInferError as error:
             session.error = f"“{saved.name}” cannot come back: {error}"
             return False
-        example = next((run for run in session.timeline if run.info.kind == "recorded"), None)
-        if example is not None:
-            session.timeline.remove(example.info.run_id)
+        if EXAMPLE_ID in session.timeline:
+            session.timeline.remove(EXAMPLE_ID)
         session.let_old_runs_go()
         if saved.steps:
             session.note = (

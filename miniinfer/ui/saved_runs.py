@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "runs.sqlite3"
 TRY_AGAIN_SECONDS = 10.0
+EXAMPLE_ID = "example"  # of the run that is there at first, and goes live when the model is loaded
 
 
 class SavedRuns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 
-EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
+EXAMPLES_FOLDER = Path(__file__).parents[1] / "trace" / "examples"
+EXAMPLE = EXAMPLES_FOLDER / "france.npz"
 
 T = TypeVar("T")
 
@@ -35,6 +37,8 @@ class SessionMemory(ABC):
     timeline: Timeline
     keeper: RunKeeper
     inside: InsideHold
+    error: str | None
+    note: str | None
 
     @property
     @abstractmethod
@@ -83,6 +87,15 @@ class SessionMemory(ABC):
     def show_example(self) -> None:
         """Something to look at: the first step of the recorded run."""
         self.timeline.add(recorded_example(), cursor=1)
+
+    def add_recording(self, run: RecordedRun) -> str:
+        """Look at a recording from a file, at its first step. It stays one: no model is needed. Its id here."""
+        with self.lock:
+            run_id = self.timeline.new_id()
+            self.timeline.add(replace(run, info=replace(run.info, run_id=run_id)), cursor=min(1, len(run.steps)))
+            self.note = self.error = None
+            self.let_old_runs_go()
+            return run_id
 
     def bring_back_all(self) -> None:
         """For a page that looks at several runs: the saved ones too, as far as they fit into memory."""

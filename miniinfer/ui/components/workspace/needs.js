@@ -16,7 +16,7 @@ export function panelNeeds(bus) {
     out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
   const to = bus.player.playing ? Math.min(cursor + bus.player.buffer, history.known) : cursor;
   for (let step = Math.max(1, cursor); step <= to; step++) if (!complete(history, step)) out.push(detail(step));
-  const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
+  const looking = view.selected !== null && (view.next === undefined || !(history.rowsOf(q) || history.lacks(q)));
   if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
   if (ctx > 0 && bus.head) {
     out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));

@@ -37,7 +37,9 @@ export function createReads(bus) {
           ? ""
           : view.cursor === 0
             ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps."
-            : `Fetching the attention of position ${view.q} …`,
+            : view.history.lacks(view.q)
+              ? `This recording is of a long run and kept no row of position ${view.q} for this head.`
+              : `Fetching the attention of position ${view.q} …`,
       );
     }
     const { tokens } = view.history;
