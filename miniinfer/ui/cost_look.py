@@ -11,7 +11,6 @@ import streamlit as st
 
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.palette import Palette, palette
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.measure.records import Calibration
 from miniinfer.models.display import display_bytes, visible
 from miniinfer.models.paths import data_home
@@ -19,6 +18,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.cost_task import CostTask, Say
 from miniinfer.ui.session import Session
+from miniinfer.ui.table_twin import draw_saves
 
 if TYPE_CHECKING:
     from miniinfer.measure.progress import Measurement
@@ -148,12 +148,9 @@ def draw_table(
         frame, key=f"{key}_table", width="stretch", hide_index=True, column_config=dict(columns), row_height=26,
         placeholder="", **options,
     )
-    left, right = st.columns([5, 1], vertical_alignment="center")
+    left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.caption(" · ".join(f"{source.value}: {what}" for source, what in sources.items()))
-    right.download_button(
-        "Save CSV", frame_to_csv(frame if csv is None else csv), file_name=file_name, mime="text/csv",
-        key=f"{key}_csv", width="stretch",
-    )
+    draw_saves(frame if csv is None else csv, key, file_name, places)
 
 
 def draw_progress(page: str, verb: str) -> None:

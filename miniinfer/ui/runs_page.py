@@ -11,9 +11,11 @@ import streamlit as st
 
 from miniinfer.errors import MiniInferError
 from miniinfer.store.database import RunLine
+from miniinfer.ui.import_run import draw_examples, draw_import
 from miniinfer.ui.runs_actions import delete_run, duplicate_run, link_to, load_run, rename_run, undo_delete
 from miniinfer.ui.saved_runs import SavedRuns
 from miniinfer.ui.session import Session
+from miniinfer.ui.take_away import draw_take_away
 
 MOST = 500  # lines; the search finds the others
 PROMPT_LETTERS = 120
@@ -26,6 +28,7 @@ def draw_runs(session: Session) -> None:
         saved = session.keeper.saved
         if saved is None:
             st.text("Runs are not saved here.")
+            _files(session)
             return
         if said := st.session_state.pop(SAID, None):
             with st.container(key="runs_said"):
@@ -36,11 +39,23 @@ def draw_runs(session: Session) -> None:
             st.text(str(error))
 
 
+def _files(session: Session) -> None:
+    """Runs as files: out, in, and those that are there from the start."""
+    with st.popover("Take the run in view away", key="runs_away"):
+        draw_take_away(session)
+    with st.popover("Open a run file", key="runs_in"):
+        draw_import(session)
+    with st.popover("Examples", key="runs_examples"):
+        draw_examples(session)
+
+
 def _draw(session: Session, saved: SavedRuns) -> None:
-    search = st.text_input(
-        "Search", key="runs_search", placeholder="Name, prompt or model", label_visibility="collapsed",
-        max_chars=200,
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom", key="runs_bar"):
+        search = st.text_input(
+            "Search", key="runs_search", placeholder="Name, prompt or model", label_visibility="collapsed",
+            max_chars=200,
+        )
+        _files(session)
     lines: list[RunLine] = []
     facts: list[int] = []
     saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST)))

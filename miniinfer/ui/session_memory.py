@@ -93,7 +93,13 @@ class SessionMemory(ABC):
         with self.lock:
             run_id = self.timeline.new_id()
             self.timeline.add(replace(run, info=replace(run.info, run_id=run_id)), cursor=min(1, len(run.steps)))
-            self.note = self.error = None
+            by, at = run.origin.by, run.origin.at[:10]
+            made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
+            self.error = None
+            self.note = (
+                f"“{run.info.name}” is a recording{made}: it can be stepped without the "
+                "model, not branched. The page Runs can make it live."
+            )
             self.let_old_runs_go()
             return run_id
 

@@ -47,6 +47,18 @@ export function createRunMenu(bus) {
     if (key === painted) return;
     painted = key;
     list.replaceChildren(...tree(runs).map(([item, depth]) => entry(item, depth, item.id === run?.run)));
+    if (!bus.offline)
+      list.append(
+        h("hr", {}),
+        h("button", {
+          type: "button",
+          role: "menuitem",
+          class: "item",
+          text: "Search, save and open runs …",
+          "data-testid": "transport-all-runs",
+          on: { click: () => (list.hidePopover(), bus.spare?.ask({ page: "runs" })) },
+        }),
+      );
     if (!runs.length)
       list.append(
         h("div", {

@@ -14,6 +14,7 @@ import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
 import "../shared/menu.js";
+import "../shared/parquet.js";
 import "../shared/picture.js";
 import "../shared/player.js";
 import "../shared/prefs.js";

@@ -1,0 +1,154 @@
+"""Runs as files on the page Runs: out, in again as a recording, live again; strangers' files are one sentence."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from miniinfer.config import SamplingParams
+from miniinfer.trace.file_format import read_trace, trace_bytes
+from miniinfer.trace.recorded_run import Origin, RecordedRun
+from miniinfer.trace.recording import recorded_copy
+from miniinfer.trace.run import ForceToken
+from miniinfer.ui.file_names import file_name
+from miniinfer.ui.import_run import EXAMPLE_RUNS, shown_name
+from tests.ui.app_test import App
+
+SHORT = SamplingParams(max_new_tokens=4)
+HOSTILE = "<img src=x onerror=alert(1)> \u202e **b**"
+
+
+@pytest.fixture
+def page(app: App) -> App:
+    app.session.new_run("One", SHORT, chat=False, one_pass=True)
+    app.session.step_to(3, math.inf)
+    return app.open("runs")
+
+
+def click(app: App, key: str) -> App:
+    app.test.button(key=key).click()
+    return app.run()
+
+
+def upload(app: App, name: str, data: bytes) -> App:
+    app.test.file_uploader[0].set_value((name, data, "application/octet-stream"))
+    next(button for button in app.test.button if button.label == "Open the file").click()
+    return app.run()
+
+
+def recorded(app: App) -> RecordedRun:
+    run = app.session.timeline.current
+    assert run is not None
+    return app.session.look([run], lambda: recorded_copy(run, Origin("MiniInfer 9", "2026-01-02T03:04:05Z")))
+
+
+def test_a_run_is_made_into_two_files_whose_sizes_are_said(page: App) -> None:
+    click(page, "runs_away_make")
+    labels = [button.proto.label for button in page.test.get("download_button")]
+    assert [label.split(" (")[0] for label in labels] == ["Save run file", "Save web page"]
+    assert all("kB)" in label for label in labels)
+    _, run_file, html = page.test.session_state["take_away_made"]
+    back = read_trace(run_file, "a.npz")
+    run = page.session.timeline.current
+    assert run is not None
+    assert [m.token_id for m in back.steps] == [m.token_id for m in run.steps]
+    assert back.origin.by.startswith("MiniInfer ")
+    assert html.startswith(b"<!doctype html>")
+    page.session.step_to(4, math.inf)
+    assert any(button.label == "Make the files" for button in page.run().test.button), "the run has gone on since"
+
+
+def test_a_run_without_a_step_says_so(app: App) -> None:
+    app.session.new_run("One", SHORT, chat=False, one_pass=True)
+    assert any("Step it once first" in caption.value for caption in app.open("runs").test.caption)
+
+
+def test_a_file_opens_as_a_recording_and_stays_one(page: App) -> None:
+    data = trace_bytes(recorded(page))
+    upload(page, "one.npz", data)
+    assert "workspace" in page.components
+    run = page.session.timeline.current
+    assert run is not None
+    assert (run.info.kind, len(run.steps), page.session.timeline.cursor) == ("recorded", 3, 1)
+    assert "is a recording, made by MiniInfer 9 on 2026-01-02" in page.message[0]["note"]
+    assert set(page.message[0]["source"].values()) == {"recorded"}
+    page.ask(n=3, run=run.info.run_id, force={"step": 1, "token": 5})
+    assert "The page Runs can make it live" in page.message[0]["note"] or "page Runs" in page.message[0]["error"]
+    page.run()
+    assert page.session.timeline.current is run, "it does not go live by itself"
+
+
+def test_a_recording_goes_live_with_its_tokens_draws_and_times(page: App) -> None:
+    trunk = page.session.timeline.current
+    assert trunk is not None
+    page.session.branch(ForceToken(2, 7))
+    page.session.step_to(3, math.inf)
+    before = recorded(page)
+    upload(page, "one.npz", trace_bytes(before))
+    click(page.open("runs"), "runs_away_live")
+    run = page.session.timeline.current
+    assert run is not None
+    assert run.info.kind == "live"
+    assert [(m.token_id, m.forced, m.coin, m.step_ms) for m in run.steps] == [
+        (m.token_id, m.forced, m.coin, m.step_ms) for m in before.steps
+    ]
+    page.session.step_to(4, math.inf)
+    assert len(run.steps) == 4
+
+
+def test_a_recording_of_another_model_says_which_one_it_needs(page: App) -> None:
+    run = recorded(page)
+    object.__setattr__(run, "info", run.info.__class__(**{**vars(run.info), "model_name": "Other"}))
+    upload(page, "one.npz", trace_bytes(run))
+    click(page.open("runs"), "runs_away_live")
+    assert any("This recording is of Other in float32" in text for text in page.texts())
+    assert page.session.timeline.current is not None
+    assert page.session.timeline.current.info.kind == "recorded"
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\5\6" + bytes(18), b"\x80\x04cos\nsystem\n.", b"{}" * 5000])
+def test_a_strange_file_is_one_sentence_and_nothing_is_lost(page: App, data: bytes) -> None:
+    before = page.session.timeline.current
+    upload(page, HOSTILE + ".npz", data)
+    said = [text for text in page.texts() if "is damaged or is not a MiniInfer run file" in text]
+    assert len(said) == 1
+    assert "\u202e" not in said[0]
+    assert not any("onerror" in body for body in page.marked_up)
+    assert page.session.timeline.current is before
+
+
+def test_a_hostile_name_in_a_file_is_text(page: App) -> None:
+    run = recorded(page)
+    object.__setattr__(run, "info", run.info.__class__(**{**vars(run.info), "name": HOSTILE, "prompt": HOSTILE * 99}))
+    upload(page, "one.npz", trace_bytes(run))
+    assert page.message[0]["run"]["name"] == HOSTILE
+    page.open("runs")
+    assert any(HOSTILE in text for text in page.texts())
+    assert not any("onerror" in body for body in page.marked_up)
+
+
+@pytest.mark.parametrize("example", EXAMPLE_RUNS, ids=lambda example: example.file)
+def test_each_example_opens_without_a_model(page: App, example) -> None:  # type: ignore[no-untyped-def]
+    click(page, f"runs_open_{example.path.stem}")
+    run = page.session.timeline.current
+    assert isinstance(run, RecordedRun)
+    assert run.complete
+    assert "workspace" in page.components
+
+
+def test_the_run_menu_leads_to_the_page(page: App) -> None:
+    page.open("workspace")
+    page.send("transport", {"page": "runs"})
+    assert any(field.key == "runs_search" for field in page.test.text_input)
+    page.open("workspace")
+    page.send("transport", {"page": "elsewhere"})
+    assert "workspace" in page.components
+
+
+def test_names_of_files_and_of_strangers_files() -> None:
+    assert file_name("miniinfer", "Ein “Gedicht”: <b>/../x") == "miniinfer_ein-gedicht-b-x"
+    assert file_name("***") == "run"
+    assert file_name("x" * 100) == "x" * 40
+    assert shown_name("a\nb\u202e.npz") == "a�b�.npz"
+    assert len(shown_name("x" * 900)) == 60
