@@ -13,7 +13,7 @@ Mutation = Callable[[random.Random, bytes], bytes]
 WORDS = (b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01\0\0\0", b"PK\5\6", b"[" * 64)
 VALUES: tuple[Any, ...] = (
     None, True, -1, 0, 2**31, 2**53, 2**63, -(2**63), 10**400, 0.5, -1e308, 1e308, float("inf"), float("nan"), "", "\0",
-    "\ud800", "../../etc/passwd", "<script>alert(1)</script>", "\u202e", "x" * 100_000, [], {}, [[[[[[]]]]]], [1] * 5000,
+    "\ud800", "../../etc/passwd", "<script>alert(1)</script>", "\u202e", "x" * 100_000, [], {}, [[[[[]]]]], [1] * 5000,
 )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ class RunInfo:
 
     run_id: str
     name: str
-    kind: Literal["live", "recorded"]
+    kind: Literal["live", "recorded", "saved"]
     model_name: str
     model: ModelConfig
     device: str

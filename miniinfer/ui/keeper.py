@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, saved_form, saved_model
+from miniinfer.ui.saved_form import (
+    check_model_file,
+    info_of,
+    key_of,
+    known_steps,
+    path_to,
+    saved_form,
+    saved_model,
+)
 from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns
+from miniinfer.ui.saved_view import SavedView, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -41,6 +50,7 @@ class RunKeeper:
         self.token = new_token()
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
+        self.view: SavedView | None = None  # of the wanted run, while its model is being loaded
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
@@ -114,7 +124,17 @@ class RunKeeper:
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
         if self.wanted is not None and self.wanted.run_id == run_id:
-            self.wanted = None
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing is about to come back any more."""
+        self.wanted = self.view = None
+
+    def look_at_view(self, step: int) -> None:
+        """Where the reader stands in it; it comes back there."""
+        if self.view is not None:
+            run_id = self.view.info.run_id
+            self.waiting[run_id] = replace(self.waiting[run_id], cursor=min(step, len(self.view.steps)))
 
     def close(self) -> None:
         if self.saved is not None:
@@ -199,13 +219,14 @@ class RunKeeper:
                 f"{note}“{saved.name}” ({len(saved.steps)} steps) comes back as soon as its model, {saved.model.name}, "
                 "is loaded."
             )
+            self.view = saved_view(saved)
 
     def bring_back(self) -> bool:
         """The wanted run comes into view, if its model is there. What fails is a sentence, and the run stays saved."""
         session, wanted = self._session, self.wanted
         if wanted is None or session.model is None or wanted.run_id not in self.waiting:
             return False
-        self.wanted = None
+        self.give_up()
         saved = self.waiting[wanted.run_id]
         started = time.perf_counter()
         try:
@@ -277,14 +298,3 @@ class RunKeeper:
             }
             for run in self.waiting.values()
         ]
-
-
-def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
-    """From the root to this run, as far as its trunks are there."""
-    path = [runs[run_id]]
-    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
-        path.insert(0, runs[str(parent)])
-    return path
-
-
-__all__ = ["RunKeeper", "Wanted", "new_token", "path_to"]

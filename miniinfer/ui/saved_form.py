@@ -82,6 +82,14 @@ def info_of(saved: SavedRun, engine: Engine, model: LoadedModel) -> RunInfo:
     return replace(info, name=saved.name, parent=saved.parent, edit=edit)
 
 
+def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
+    """From the root to this run, as far as its trunks are there."""
+    path = [runs[run_id]]
+    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
+        path.insert(0, runs[str(parent)])
+    return path
+
+
 # Models
 
 

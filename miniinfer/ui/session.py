@@ -84,7 +84,7 @@ class Session(SessionMemory, SessionView):
     def choose_model(self, key: ModelKey) -> None:
         """Takes effect with the next new run; runs that exist keep the model they were made with."""
         with self.lock:
-            self.keeper.wanted = None
+            self.keeper.give_up()
             self.load_model(key)
 
     def load_model(self, key: ModelKey) -> None:
@@ -213,6 +213,7 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             self.note = None
             if run_id in self.timeline:
+                self.keeper.view = None
                 self.timeline.open(run_id)
             elif run_id in self.keeper.waiting:
                 self.keeper.open(run_id)
@@ -241,6 +242,8 @@ class Session(SessionMemory, SessionView):
             try:
                 if ask.open is not None:
                     self.open(ask.open)
+                elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
+                    self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
                 elif ask.run_id is not None and ask.run_id in self.timeline:
                     self.timeline.open(ask.run_id)
                     if ask.force is not None:

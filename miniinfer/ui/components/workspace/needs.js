@@ -11,6 +11,7 @@ export function panelNeeds(bus) {
   const view = look(bus);
   if (!view) return [];
   const { history, cursor, q, ctx } = view;
+  if (view.info.kind === "saved") return []; // all that is there has been sent; the model brings the rest
   const out = [];
   if (history.gap)
     out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
