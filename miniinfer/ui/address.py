@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
@@ -13,6 +15,8 @@ NOT_THERE = (
     "or this is another computer or folder. The page Runs lists those that are saved; this is the example."
 )
 MOST_DIGITS = 9
+BROWSER = "miniinfer_browser"  # the cookie that transport/browser.js writes
+BROWSER_NAME = re.compile(r"[\w-]{12}", re.ASCII)
 
 
 def place_of(session: Session) -> dict[str, str]:
@@ -38,6 +42,9 @@ def read_address(session: Session) -> None:
     if before is session:
         return
     st.session_state["session"] = session
+    named = str(st.context.cookies.get(BROWSER, ""))
+    if BROWSER_NAME.fullmatch(named):
+        session.keeper.browser = named
     token, run_id, step = (st.query_params.get(name) for name in ("s", "run", "step"))
     number = int(step) if step is not None and step.isdecimal() and len(step) <= MOST_DIGITS else None
     with session.lock:

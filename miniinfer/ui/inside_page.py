@@ -17,6 +17,7 @@ from miniinfer.ui.inside_stream import draw_stream
 from miniinfer.ui.inside_watch import draw_watch
 from miniinfer.ui.inside_ways import draw_ways
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[InsideLook], None]] = {
     "Stage by stage": draw_stage, "Watch a tensor": draw_watch, "Residual stream": draw_stream,
@@ -59,16 +60,13 @@ def _draw(session: Session, run: LiveRun) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_top", gap="small"):
         rows = _step(session, run)
         position = _position(session, run, rows)
-        view = st.segmented_control(
-            "View", list(VIEWS), default="Stage by stage", key="inside_view", required=True,
-            label_visibility="collapsed", persist_state="session",
-        )
+        view = draw_views("inside_view", list(VIEWS), "Stage by stage", stretch=False)
         st.segmented_control(
             "Pictures are saved as", ["PNG", "SVG"], default="PNG", key="inside_format", required=True,
             label_visibility="collapsed", persist_state="session",
             help="The camera over each picture saves it in this format; each table has its CSV.",
         )
-    VIEWS[view or "Stage by stage"](InsideLook(session, run, rows, position))
+    VIEWS[view](InsideLook(session, run, rows, position))
 
 
 def _step(session: Session, run: LiveRun) -> StepRows:

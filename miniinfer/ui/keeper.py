@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import BadInputError, MiniInferError
@@ -21,19 +21,11 @@ from miniinfer.ui.saved_form import (
     saved_model,
 )
 from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns
-from miniinfer.ui.saved_view import SavedView, saved_view
+from miniinfer.ui.saved_view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
     from miniinfer.ui.session import Session
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The run that comes back as soon as its model is there, and what is said then."""
-
-    run_id: str
-    note: str = ""
 
 
 def new_token() -> str:
@@ -47,7 +39,7 @@ class RunKeeper:
     def __init__(self, session: Session, saved: SavedRuns | None) -> None:
         self._session = session
         self.saved = saved
-        self.token = new_token()
+        self.token = self.browser = new_token()  # the browser's own name comes with its cookie
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
         self.view: SavedView | None = None  # of the wanted run, while its model is being loaded
@@ -94,6 +86,7 @@ class RunKeeper:
             return
         run_id, token = run.info.run_id, self.token
         self._quiet.discard(run_id)
+        self.saved.own(token, self.browser)
 
         def snapshot() -> SavedRun | None:
             if self.saved is None or self.token != token or not self.saved.owns(token, self._session):
@@ -186,6 +179,7 @@ class RunKeeper:
             ids[run.run_id] = new
         copies = [self.waiting[new] for new in ids.values()]
         if self.saved is not None:
+            self.saved.own(self.token, self.browser)
             self.saved.ask(lambda store: store.save(copies))
         return ids[path[-1].run_id]
 

@@ -58,8 +58,9 @@ def _draw(session: Session, saved: SavedRuns) -> None:
         _files(session)
     lines: list[RunLine] = []
     facts: list[int] = []
-    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST)))
-    saved.ask(lambda store: facts.extend((store.total_bytes(), store.max_bytes, store.num_deleted())))
+    owner = session.keeper.browser if saved.shared else None
+    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST, owner)))
+    saved.ask(lambda store: facts.extend((store.total_bytes(), store.max_bytes, store.num_deleted(owner))))
     _undo(session, saved)
     if not lines:
         st.text(
@@ -69,7 +70,7 @@ def _draw(session: Session, saved: SavedRuns) -> None:
         )  # fmt: skip
     else:
         _table(session, saved, lines)
-    _size(saved, len(lines), *facts)
+    _size(saved, owner, len(lines), *facts)
     chosen = st.session_state.get(CHOSEN)
     line = next((line for line in lines if (line.session, line.run_id) == chosen), None)
     if line is not None:
@@ -117,15 +118,16 @@ def _choose(keys: list[tuple[str, str]]) -> None:
     st.session_state[CHOSEN] = keys[rows[0]] if rows and rows[0] < len(keys) else None
 
 
-def _size(saved: SavedRuns, shown: int, used: int, limit: int, deleted: int) -> None:
+def _size(saved: SavedRuns, owner: str | None, shown: int, used: int, limit: int, deleted: int) -> None:
+    runs = f"{shown:,} run{'' if shown == 1 else 's'} {'of this browser ' if owner else ''}shown"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
-            f"{shown:,} run{'' if shown == 1 else 's'} shown. The file takes {used / 2**20:,.2f} MB of at most "
+            f"{runs}. The file takes {used / 2**20:,.2f} MB of at most "
             f"{limit / 2**20:,.0f} MB (measured). Kept: prompt, tokens, settings, times; keys, values and attention "
             "are computed again when a run is opened."
         )
         if deleted and st.button(f"Remove {deleted:,} deleted for good", key="runs_purge"):
-            _act(lambda: saved.ask(lambda store: store.purge()), "Deleted runs were removed for good.")
+            _act(lambda: saved.ask(lambda store: store.purge(owner)), "Deleted runs were removed for good.")
             st.session_state.pop(DELETED, None)
             st.rerun()
 

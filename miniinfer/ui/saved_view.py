@@ -25,6 +25,14 @@ NOT_YET = "This comes back with the model, which is being loaded."
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """The run that comes back as soon as its model is there, and what is said then."""
+
+    run_id: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class SavedView:
     """A Run whose figures of the model are missing: asking for one raises BadInputError, one sentence."""
 

@@ -61,7 +61,8 @@ class SessionView(ABC):
                 timeline.add(*self.in_view)
             data = transport_data(timeline, self.status.to_json(), has_driver)
             wanted = self.keeper.wanted
-            return data | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+            names = {"browser": self.keeper.browser}
+            return data | names | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
 
     def _menu(self) -> list[dict[str, Any]]:
         """Lines of the run menu: those in memory, and those that come back when they are opened."""

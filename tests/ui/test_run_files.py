@@ -13,6 +13,8 @@ from miniinfer.trace.recording import recorded_copy
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.file_names import file_name
 from miniinfer.ui.import_run import EXAMPLE_RUNS, shown_name
+from miniinfer.ui.saved_runs import SavedRuns
+from tests.store.saved import saved
 from tests.ui.app_test import App
 
 SHORT = SamplingParams(max_new_tokens=4)
@@ -152,3 +154,16 @@ def test_names_of_files_and_of_strangers_files() -> None:
     assert file_name("x" * 100) == "x" * 40
     assert shown_name("a\nb\u202e.npz") == "a�b�.npz"
     assert len(shown_name("x" * 900)) == 60
+
+
+def test_an_app_that_is_open_to_others_lists_a_browsers_own_runs(page: App, saved_runs: SavedRuns) -> None:
+    saved_runs.ask(lambda store: store.save([saved("r9", "elsewhere", name="Somebody's")]))
+
+    def names() -> set[str]:
+        return set(page.run().test.dataframe[0].value["name"])
+
+    assert names() == {"One", "Somebody's"}
+    saved_runs.shared = True
+    assert names() == {"One"}
+    assert any("of this browser shown" in caption.value for caption in page.test.caption)
+    assert page.transport["browser"] == page.session.keeper.browser

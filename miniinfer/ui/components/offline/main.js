@@ -58,7 +58,7 @@ async function start() {
 
 // "#step=7" opens the page at a step. A file's address may change behind the # only.
 function stepOfAddress() {
-  const found = /^#step=(\d{1,9})$/.exec(location.hash);
+  const found = /^#step=(\d{1,9})(?:&|$)/.exec(location.hash);
   return found && Number(found[1]);
 }
 

@@ -5,6 +5,7 @@ import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
 import { readTheme } from "../shared/theme.js";
 import { createBar } from "./bar.js";
+import { rememberBrowser } from "./browser.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
@@ -32,6 +33,7 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   if (!mount) mounts.set(parentElement, (mount = build(bus, parentElement)));
   readTheme(mount.bar.root);
   bus.spare = { ask: (body) => setTriggerValue("ask", body), waits: Boolean(data?.has_driver) };
+  rememberBrowser(data?.browser);
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
   mount.bar.paint();
   return () => {

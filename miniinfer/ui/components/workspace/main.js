@@ -13,6 +13,7 @@ import "../shared/export.js";
 import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
+import "../shared/link.js";
 import "../shared/menu.js";
 import "../shared/parquet.js";
 import "../shared/picture.js";

@@ -3,6 +3,7 @@
 import { h, segmented, setAttr, setText, show } from "../shared/dom.js";
 import { fileName, save, saveCsv, savePng } from "../shared/export.js";
 import { icon } from "../shared/icons.js";
+import { copyText, linkTo } from "../shared/link.js";
 import { connectMenu } from "../shared/menu.js";
 import { toParquet } from "../shared/parquet.js";
 import { createDataTable } from "./datatable.js";
@@ -45,6 +46,14 @@ export function createTwin(bus, panel, tables, picture) {
   });
   const csv = item("Save table as CSV", `${id}-save-csv`, () => saveTable(saveCsv));
   const parquet = item("Save table as Parquet", `${id}-save-parquet`, () => saveTable(saveParquet));
+  const link = item("Copy link to this moment", `${id}-copy-link`, async () => {
+    const done = await copyText(linkTo(bus, id));
+    bus.say(
+      done
+        ? `The link is on the clipboard: it opens this run at step ${bus.cursor} and marks “${name}”.`
+        : `The browser did not let the link be copied: add &panel=${id} to the address of this page.`,
+    );
+  });
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
   back.addEventListener("click", () => toggle.click());
   const button = h(
@@ -65,12 +74,16 @@ export function createTwin(bus, panel, tables, picture) {
     csv,
     parquet,
     png,
+    link,
   );
   const stopMenu = connectMenu(button, list);
   panel.addMenu(button, list);
   list.addEventListener("beforetoggle", ({ newState }) => {
     fetch(newState === "open");
     const view = look(bus);
+    const linked = bus.offline || view?.info.kind !== "recorded";
+    setAttr(link, "aria-disabled", linked ? null : "true");
+    setAttr(link, "title", linked ? null : "A recording lives in its file: nobody else's address can open it.");
     setText(toggle, root.hidden ? "Show table" : "Show drawing");
     for (const el of [csv, parquet]) setAttr(el, "aria-disabled", view && built(view) ? null : "true");
     if (png) setAttr(png, "aria-disabled", view && theme && picture(bus, view, theme) ? null : "true");
