@@ -17,6 +17,7 @@ from miniinfer.ui.attention_look import HEAD, LAYER, POSITION, Look
 from miniinfer.ui.attention_mix import draw_mix
 from miniinfer.ui.attention_rope import draw_rope
 from miniinfer.ui.attention_scores import draw_scores
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
@@ -86,7 +87,7 @@ def _draw(session: Session, run: Run, length: int) -> None:
                 st.text(_sink_here(look))
     view = draw_views("attention_view", list(VIEWS), "Scores to weights")
     if look.live is None and view not in WITHOUT_MODEL:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(session))
         if session.status.state == "failed":
             st.text(session.status.text)
         return

@@ -11,6 +11,7 @@ from miniinfer.figures.attention_words import RECORDED
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
 from miniinfer.ui.attention_look import KEY, Look, plot, twin
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
@@ -42,7 +43,7 @@ def draw_scores(look: Look) -> None:
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
     if look.live is None:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(look.session))
         table = recorded_row_table(look.weights, look.text, hide_first=look.hide_first)
         draw_table_twin(table, "attention_row", source, "row.csv")
         return

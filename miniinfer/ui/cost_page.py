@@ -14,6 +14,7 @@ from miniinfer.ui.cost_precision import draw_precision
 from miniinfer.ui.cost_predict import draw_predict
 from miniinfer.ui.cost_roofline import draw_roofline
 from miniinfer.ui.cost_time import draw_time
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
@@ -36,8 +37,8 @@ def draw_cost(session: Session) -> None:
                 if session.status.state == "failed":
                     st.text(session.status.text)
                 st.text(
-                    "Times, bytes and operations of the real model will stand here as soon as it is loaded; how far it "
-                    "is stands at the top. A recorded run cannot be measured."
+                    "A recorded run cannot be measured. Times, bytes and operations of the real model will stand here "
+                    + when_live(session)
                 )
                 return
             chosen = draw_views("cost_view", list(VIEWS), "Where time goes")

@@ -16,6 +16,7 @@ from miniinfer.ui.inside_stage import draw_stage
 from miniinfer.ui.inside_stream import draw_stream
 from miniinfer.ui.inside_watch import draw_watch
 from miniinfer.ui.inside_ways import draw_ways
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
@@ -49,10 +50,8 @@ def _recorded(session: Session) -> None:
     if session.status.state == "failed":
         st.text(session.status.text)
     st.text(
-        "This run was recorded earlier, and a recording does not hold the tensors inside its steps. As soon as the "
-        "model is loaded (how far it is stands at the top), the example goes live by itself and its steps can be "
-        "entered. For another recorded run: start a new run with its prompt and settings in the side panel; it makes "
-        "the same steps."
+        "This run was recorded earlier, and a recording does not hold the tensors inside its steps. They can be "
+        "entered " + when_live(session)
     )
 
 

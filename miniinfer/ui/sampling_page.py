@@ -11,6 +11,7 @@ from miniinfer.figures.sampling_words import percent
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of
 from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.sampling_beside import draw_beside
 from miniinfer.ui.sampling_branches import draw_branches
 from miniinfer.ui.sampling_draw import draw_the_draw
@@ -45,8 +46,8 @@ def draw_sampling(session: Session) -> None:
                 if session.status.state == "failed":
                     st.text(session.status.text)
                 st.text(
-                    "The whole vocabulary, every stage of the sampler and the draw will stand here as soon as the "
-                    "model is loaded; how far it is stands at the top. The recorded run has 20 candidates a step only."
+                    "A recorded run has 20 candidates a step only. The whole vocabulary, every stage of the sampler "
+                    "and the draw will stand here " + when_live(session)
                 )
                 return
             try:

@@ -88,7 +88,7 @@ def test_the_page_has_both_themes_and_does_not_scroll(offline, theme):
 
 
 def test_hostile_text_in_a_recording_is_text(offline):
-    run = make_run(texts=["<b>", "</script>", "\u202e", "'\"", "<!--", "\u2028"] + list("abcdefgh"))
+    run = make_run(texts=["<b>", "</script>", "\u202e", "'\"", "<!--", "\u2028", *"abcdefgh"])
     object.__setattr__(run.info, "name", HOSTILE)
     object.__setattr__(run.info, "prompt", HOSTILE * 20)
     page = offline(run, 2)

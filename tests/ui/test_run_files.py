@@ -167,3 +167,17 @@ def test_an_app_that_is_open_to_others_lists_a_browsers_own_runs(page: App, save
     assert names() == {"One"}
     assert any("of this browser shown" in caption.value for caption in page.test.caption)
     assert page.transport["browser"] == page.session.keeper.browser
+
+
+def test_a_recording_of_a_long_run_is_on_every_page_what_it_is(page: App) -> None:
+    run = page.session.timeline.current
+    assert run is not None
+    small = page.session.look([run], lambda: recorded_copy(run, row_bytes=1000))
+    assert not small.complete
+    page.session.add_recording(small)
+    for name in ("attention", "kv_cache", "sampling", "cost", "inside", "tokenizer", "compare", "runs", "workspace"):
+        page.open(name)
+    page.open("attention")
+    page.test.number_input(key="attention_layer").set_value(2)
+    assert any("keeps the whole pattern of layer" in text for text in page.run().texts())
+    assert any("once this recording is live" in text for text in page.open("sampling").texts())
