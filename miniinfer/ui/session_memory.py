@@ -16,6 +16,7 @@ from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
+from miniinfer.ui.run_facts import short_name
 
 if TYPE_CHECKING:
     import threading
@@ -92,12 +93,13 @@ class SessionMemory(ABC):
         """Look at a recording from a file, at its first step. It stays one: no model is needed. Its id here."""
         with self.lock:
             run_id = self.timeline.new_id()
-            self.timeline.add(replace(run, info=replace(run.info, run_id=run_id)), cursor=min(1, len(run.steps)))
+            info = replace(run.info, run_id=run_id, name=short_name(run.info.name) or run_id)
+            self.timeline.add(replace(run, info=info), cursor=min(1, len(run.steps)))
             by, at = run.origin.by, run.origin.at[:10]
             made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
             self.error = None
             self.note = (
-                f"“{run.info.name}” is a recording{made}: it can be stepped without the "
+                f"“{info.name}” is a recording{made}: it can be stepped without the "
                 "model, not branched. The page Runs can make it live."
             )
             self.let_old_runs_go()
