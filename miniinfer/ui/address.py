@@ -11,8 +11,9 @@ from miniinfer.ui.saved_runs import EXAMPLE_ID
 from miniinfer.ui.session import Session
 
 NOT_THERE = (
-    "The run of this address is not among the saved ones: it was deleted, it was a recording (import its file again), "
-    "or this is another computer or folder. The page Runs lists those that are saved; this is the example."
+    "The run of this address is not among the saved ones: it was deleted, it was a recording of a server that has "
+    "ended (open its file again), or this is another computer or folder. The page Runs lists those that are saved; "
+    "this is the example."
 )
 MOST_DIGITS = 9
 BROWSER = "miniinfer_browser"  # the cookie that transport/browser.js writes

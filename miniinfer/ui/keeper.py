@@ -143,24 +143,28 @@ class RunKeeper:
         if self.saved is None:
             return False
         runs = {run.run_id: run for run in self._load(token)}
-        if not runs:
+        recording = self.saved.recordings.get(token, run_id)
+        if not runs and recording is None:
             return False
-        if run_id not in runs:
-            run_id = None
+        named, run_id = run_id, run_id if run_id in runs else None
         if self.saved.take_over(token, self._session):
             if token != self.token:
                 self.saved.disconnect(self.token, self._session)
                 self.token = token
             self._session.timeline.count_at_least(self._numbers(token))
             self.waiting = {**self.waiting, **runs}
+            if recording is not None:
+                self._session.add_recording(recording, named, 1 if step is None else step)
             if run_id is None:
-                return False
+                return recording is not None
             if step is not None:
                 self.waiting[run_id] = replace(runs[run_id], cursor=min(step, len(runs[run_id].steps)))
             self._want(run_id, "")
             return True
+        if recording is not None:
+            self._session.add_recording(recording, None, 1 if step is None else step)
         if run_id is None:
-            return False
+            return recording is not None
         mine = self.copy_in(path_to(runs, run_id), step)
         self._want(mine, "This is a copy of your own; the run you followed the link to stays as it is. ")
         return True

@@ -17,6 +17,7 @@ from miniinfer.errors import MiniInferError
 from miniinfer.models.paths import data_home
 from miniinfer.store.database import RunStore, StoreError
 from miniinfer.store.writer import RunWriter, Snapshot
+from miniinfer.ui.recordings import Recordings
 
 if TYPE_CHECKING:
     from miniinfer.ui.session import Session
@@ -41,6 +42,7 @@ class SavedRuns:
         self._failed: str | None = None
         self._tried = float("-inf")
         self._owned: dict[str, str] = {}
+        self.recordings = Recordings()
         self._connected: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
 
     @property

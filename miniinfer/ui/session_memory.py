@@ -89,12 +89,16 @@ class SessionMemory(ABC):
         """Something to look at: the first step of the recorded run."""
         self.timeline.add(recorded_example(), cursor=1)
 
-    def add_recording(self, run: RecordedRun) -> str:
-        """Look at a recording from a file, at its first step. It stays one: no model is needed. Its id here."""
+    def add_recording(self, run: RecordedRun, run_id: str | None = None, cursor: int = 1) -> str:
+        """Look at a recording from a file. It stays one: no model is needed. run_id: that of a reload; its id here."""
         with self.lock:
-            run_id = self.timeline.new_id()
+            if run_id is None:
+                run_id = self.timeline.new_id()
+            self.timeline.count_at_least(int(run_id[1:]))
             info = replace(run.info, run_id=run_id, name=short_name(run.info.name) or run_id)
-            self.timeline.add(replace(run, info=info), cursor=min(1, len(run.steps)))
+            self.timeline.add(replace(run, info=info), cursor=min(cursor, len(run.steps)))
+            if self.keeper.saved is not None:
+                self.keeper.saved.recordings.keep(self.keeper.token, run_id, run)
             by, at = run.origin.by, run.origin.at[:10]
             made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
             self.error = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -13,9 +14,12 @@ from miniinfer.trace.recording import recorded_copy
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.file_names import file_name
 from miniinfer.ui.import_run import EXAMPLE_RUNS, shown_name
+from miniinfer.ui.recordings import Recordings
 from miniinfer.ui.saved_runs import SavedRuns
+from miniinfer.ui.session import Session
 from tests.store.saved import saved
-from tests.ui.app_test import App
+from tests.trace.recorded import make_run
+from tests.ui.app_test import App, close_tab
 
 SHORT = SamplingParams(max_new_tokens=4)
 HOSTILE = "<img src=x onerror=alert(1)> \u202e **b**"
@@ -182,3 +186,35 @@ def test_a_recording_of_a_long_run_is_on_every_page_what_it_is(page: App) -> Non
     page.test.number_input(key="attention_layer").set_value(2)
     assert any("keeps the whole pattern of layer" in text for text in page.run().texts())
     assert any("once this recording is live" in text for text in page.open("sampling").texts())
+
+
+def test_a_reload_finds_the_recording_again_and_another_tab_gets_it_too(
+    page: App, open_app: Callable[..., App], saved_runs: SavedRuns
+) -> None:
+    upload(page, "one.npz", trace_bytes(recorded(page)))
+    run = page.session.timeline.current
+    assert run is not None
+    page.ask(n=3, run=run.info.run_id, cursor=3)
+    address = {"s": page.session.keeper.token, "run": run.info.run_id, "step": "3"}
+    page.session.leaving = False
+    other = Session(page.session.host, saved_runs)
+    assert other.keeper.come_back(address["s"], address["run"], 2)
+    assert other.timeline.current is not None
+    assert (other.timeline.current.info.kind, other.timeline.cursor) == ("recorded", 2)
+    assert other.keeper.token != address["s"]
+    other.close()
+    close_tab()
+    again = open_app(**address).run()
+    header, _ = again.message
+    assert (header["run"]["id"], header["run"]["kind"], header["cursor"]) == (address["run"], "recorded", 3)
+    assert "is a recording" in header["note"]
+    assert "saved" in {entry["kind"] for entry in again.transport["runs"]}, "the runs of the session came along"
+    assert again.session.timeline.new_id() not in {entry["id"] for entry in again.transport["runs"]}
+
+
+def test_recordings_in_memory_have_an_end() -> None:
+    kept, run = Recordings(most_bytes=1), make_run()
+    kept.keep("a", "r1", run)
+    assert kept.get("a", "r1") is run, "one is always kept"
+    kept.keep("a", "r2", run)
+    assert (kept.get("a", "r1"), kept.get("a", "r2"), kept.get("a", None)) == (None, run, None)
