@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 configure()  # before any test imports torch
+# A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
 
