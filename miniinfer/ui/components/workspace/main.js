@@ -26,6 +26,7 @@ import "./attention.js";
 import "./attentiontables.js";
 import "./bighead.js";
 import "./canvas.js";
+import "./celllines.js";
 import "./columns.js";
 import "./cumulative.js";
 import "./cuts.js";
