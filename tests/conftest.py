@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from miniinfer.engine.threads import configure
+from tests import background
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -19,6 +20,15 @@ configure()  # before any test imports torch
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(item.path.name == "test_clean.py" for item in session.items):
+        background.start()
+
+
+def pytest_sessionfinish() -> None:
+    background.stop()
 
 
 @pytest.fixture(scope="session")
