@@ -12,12 +12,13 @@ import gzip
 import hashlib
 import html
 import json
+import re
 import struct
 from pathlib import Path
 from typing import Any
 
 from miniinfer.errors import BadInputError
-from miniinfer.figures.bundle import bundle_scripts, bundle_styles
+from miniinfer.figures.joined import joined_scripts, joined_styles
 from miniinfer.figures.workspace import HeadAsk, Selection, Surroundings, encode, run_entry
 from miniinfer.trace.recorded_run import RecordedRun
 
@@ -97,8 +98,11 @@ def _messages(run: RecordedRun, cursor: int) -> bytes:
 
 @functools.cache
 def _assets() -> tuple[str, str]:
-    folder = COMPONENTS / "offline"
-    return bundle_scripts(folder / "main.js"), bundle_styles(folder / "offline.css")
+    script = '"use strict";\n' + joined_scripts(COMPONENTS, "offline/main.js")
+    style = joined_styles(COMPONENTS, "offline/offline.css")
+    if re.search(r"</script|<!--", script, re.IGNORECASE) or re.search(r"@import|url\(|</style", style, re.IGNORECASE):
+        raise ValueError("a script or style of the offline page fetches something, or holds what would end it")
+    return script, style
 
 
 def _hash(text: str) -> str:

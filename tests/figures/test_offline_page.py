@@ -10,8 +10,7 @@ import struct
 import pytest
 
 from miniinfer.errors import BadInputError
-from miniinfer.figures.bundle import bundle_scripts, bundle_styles
-from miniinfer.figures.offline_page import COMPONENTS, offline_page
+from miniinfer.figures.offline_page import offline_page
 from miniinfer.figures.payload import unpack
 from miniinfer.trace.recording import recorded_copy
 from tests.trace.recorded import make_run
@@ -81,28 +80,3 @@ def test_a_run_without_steps_is_refused():
     run.steps.clear()
     with pytest.raises(BadInputError, match="no step yet"):
         offline_page(run, 0)
-
-
-def test_what_cannot_be_bundled_is_refused_by_name(tmp_path):
-    def script(text, name="a.js"):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    script('export const b = 2;\nexport async function c() {}\nexport class D {}\n', "b.js")
-    out = bundle_scripts(script('import { b as x, c } from "./b.js";\nimport * as all from "./b.js";\nx;\n'))
-    assert "const { b: x, c } = m0_b;" in out
-    assert "const all = m0_b;" in out
-    assert "return { b, c, D };" in out
-    assert out.count("const b = 2") == 1
-    script('import "./a.js";\n', "b.js")
-    with pytest.raises(ValueError, match="circle"):
-        bundle_scripts(script('import "./b.js";\n'))
-    for text in ("export default function f() {}\n", "export let x = 1;\n", 'export * from "./b.js";\n'):
-        with pytest.raises(ValueError, match="cannot be bundled"):
-            bundle_scripts(script(text))
-    with pytest.raises(ValueError, match="ends a script"):
-        bundle_scripts(script('"</script>";\n'))
-    (tmp_path / "a.css").write_text("a { background: url(x.png) }")
-    with pytest.raises(ValueError, match="fetch"):
-        bundle_styles(tmp_path / "a.css")
-    assert "@import" not in bundle_styles(COMPONENTS / "offline" / "offline.css")

@@ -1,10 +1,10 @@
-// One cell of an attention map in words, for the tooltip.
+// What the tooltip says of one cell of an attention pattern.
 
 import * as format from "../shared/format.js";
 import { quoted } from "../shared/tokens.js";
 import { roughly, weights } from "./weights.js";
 
-/** What the tooltip says of one cell. */
+/** Lines of [name, value] for what query position q gives key position k in one head. */
 export function cellLines({ history }, layer, head, q, k) {
   const row = weights(history, [layer, head], q);
   return [
