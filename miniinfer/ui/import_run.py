@@ -32,12 +32,13 @@ EXAMPLE_RUNS = (
     ExampleRun("france.npz", "A fact", "“The capital of France is”: one token has most of the probability at once."),
     ExampleRun(
         "copy.npz", "A list that repeats",
-        "The second time round, some heads read what followed the first time: choose the heads that the page Attention "
-        "calls induction heads.",
+        "Heads that the page Attention names for it read what followed the last time; then greedy decoding, temperature "
+        "0, falls into a loop.",
     ),
     ExampleRun(
         "detour.npz", "A forced token",
-        "A story whose draw was overruled once (violet): everything after it is another story. The coins are the same.",
+        "A story whose first draw was overruled (violet) with “ dragon”: the coins stay, everything after is another "
+        "story.",
     ),
 )
 
