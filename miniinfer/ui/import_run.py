@@ -32,8 +32,8 @@ EXAMPLE_RUNS = (
     ExampleRun("france.npz", "A fact", "“The capital of France is”: one token has most of the probability at once."),
     ExampleRun(
         "copy.npz", "A list that repeats",
-        "Heads that the page Attention names for it read what followed the last time; then greedy decoding, temperature "
-        "0, falls into a loop.",
+        "Heads that the page Attention names for it read what followed the last time; then greedy decoding "
+        "(temperature 0) falls into a loop.",
     ),
     ExampleRun(
         "detour.npz", "A forced token",
