@@ -63,7 +63,7 @@ function stepOfAddress() {
 }
 
 function rememberStep() {
-  history.replaceState(null, "", `#step=${bus.cursor}`);
+  if (stepOfAddress() !== bus.cursor) history.replaceState(null, "", `#step=${bus.cursor}`);
 }
 
 start().catch((error) => {
