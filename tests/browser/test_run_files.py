@@ -3,6 +3,7 @@
 import io
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
@@ -98,6 +99,24 @@ def test_hostile_text_in_a_recording_is_text(offline):
     expect(page.get_by_test_id("about-text")).to_contain_text("<img src=x onerror=alert(1)>")
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 3
+
+
+@pytest.mark.parametrize(("panel", "images"), [("tokens", 0), ("attention", 2), ("next", 0), ("kv", 1), ("step", 0)])
+def test_a_picture_as_svg_has_its_text_as_text(offline, panel, images):
+    run = make_run(texts=["<b>&", "a\0b", "]]>", "d", "e"])
+    page = offline(run, 2)
+    page.get_by_test_id(f"{panel}-menu").click()
+    with page.expect_download() as download:
+        page.get_by_test_id(f"{panel}-save-svg").click()
+    root = ElementTree.parse(download.value.path()).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert root.tag == f"{space}svg"
+    assert len(root.findall(f"{space}image")) >= images
+    assert {each.tag.removeprefix(space) for each in root.iter()} <= {"svg", "rect", "text", "path", "image"}
+    words = " ".join(each.text or "" for each in root.iter(f"{space}text"))
+    assert "a recorded run of tiny on CPU in float32" in words
+    if panel in ("tokens", "next"):
+        assert "<b>&" in words
 
 
 def test_a_file_goes_out_and_in_and_a_table_is_parquet(visit, tmp_path):

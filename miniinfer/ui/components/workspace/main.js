@@ -23,6 +23,7 @@ import "../shared/prefs.js";
 import "../shared/provenance.js";
 import "../shared/scales.js";
 import "../shared/store.js";
+import "../shared/svg.js";
 import "../shared/tokens.js";
 import "./attention.js";
 import "./attentiontables.js";

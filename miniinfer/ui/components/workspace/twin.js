@@ -1,4 +1,4 @@
-// Each panel's menu: its numbers as a table in place of its drawing, the table as CSV or Parquet, the drawing as PNG.
+// Each panel's menu: its numbers as a table in place of its drawing, the table as CSV or Parquet, the drawing as PNG or SVG.
 
 import { h, segmented, setAttr, setText, show } from "../shared/dom.js";
 import { fileName, save, saveCsv, savePng } from "../shared/export.js";
@@ -6,6 +6,7 @@ import { icon } from "../shared/icons.js";
 import { copyText, linkTo } from "../shared/link.js";
 import { connectMenu } from "../shared/menu.js";
 import { toParquet } from "../shared/parquet.js";
+import { drawSvg } from "../shared/picture.js";
 import { createDataTable } from "./datatable.js";
 import { look } from "./look.js";
 import { origin } from "./pictures.js";
@@ -54,6 +55,7 @@ export function createTwin(bus, panel, tables, picture) {
         : `The browser did not let the link be copied: add &panel=${id} to the address of this page.`,
     );
   });
+  const svg = picture ? item("Save picture as SVG", `${id}-save-svg`, () => saveVector()) : null;
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
   back.addEventListener("click", () => toggle.click());
   const button = h(
@@ -74,6 +76,7 @@ export function createTwin(bus, panel, tables, picture) {
     csv,
     parquet,
     png,
+    svg,
     link,
   );
   const stopMenu = connectMenu(button, list);
@@ -86,7 +89,8 @@ export function createTwin(bus, panel, tables, picture) {
     setAttr(link, "title", linked ? null : "A recording lives in its file: nobody else's address can open it.");
     setText(toggle, root.hidden ? "Show table" : "Show drawing");
     for (const el of [csv, parquet]) setAttr(el, "aria-disabled", view && built(view) ? null : "true");
-    if (png) setAttr(png, "aria-disabled", view && theme && picture(bus, view, theme) ? null : "true");
+    const drawn = Boolean(picture && view && theme && picture(bus, view, theme));
+    for (const el of [png, svg]) if (el) setAttr(el, "aria-disabled", drawn ? null : "true");
   });
 
   function item(label, testid, act) {
@@ -131,6 +135,12 @@ export function createTwin(bus, panel, tables, picture) {
     const made = view && theme && picture(bus, view, theme);
     if (!made) return;
     savePng(nameOf(view, name), made).catch((error) => bus.say(`The picture could not be saved: ${error.message}.`));
+  }
+
+  function saveVector() {
+    const view = look(bus);
+    const made = view && theme && picture(bus, view, theme);
+    if (made) save(`${nameOf(view, name)}.svg`, new Blob([drawSvg(made)], { type: "image/svg+xml" }));
   }
 
   function paint(view, palette) {
