@@ -20,6 +20,7 @@ from miniinfer.store.saved_run import SavedRun
 KEPT_DELETED_SECONDS = 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
+LINE_LETTERS = 400  # of a prompt in the list
 SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -42,7 +43,7 @@ class StoreError(MiniInferError):
 
 @dataclass(frozen=True)
 class RunLine:
-    """One line of the list of saved runs. Times in seconds since 1970; data_bytes is the size of its JSON."""
+    """One line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes is the size of its JSON."""
 
     session: str
     run_id: str
@@ -154,7 +155,7 @@ class RunStore:
         runs of that browser alone."""
         pattern = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         rows = self._read(
-            "SELECT session, run_id, name, prompt, model, num_steps, created, updated, length(data) FROM runs "
+            f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, length(data) FROM runs "
             "WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
             f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY updated DESC LIMIT ?2",
             pattern, most, owner,

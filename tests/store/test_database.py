@@ -191,3 +191,9 @@ def test_a_browser_lists_and_removes_its_own_runs_alone(store):
     assert (store.num_deleted("browser-a"), store.num_deleted()) == (1, 2)
     store.purge("browser-a")
     assert (store.num_deleted("browser-a"), store.num_deleted("browser-b")) == (0, 1)
+
+
+def test_the_list_has_the_beginning_of_a_long_prompt_and_finds_its_end(store):
+    store.save([saved("r1", "s", prompt="x" * 100_000 + "needle")])
+    (line,) = store.lines("needle")
+    assert line.prompt == "x" * 400
