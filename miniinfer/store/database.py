@@ -43,7 +43,7 @@ class StoreError(MiniInferError):
 
 @dataclass(frozen=True)
 class RunLine:
-    """One line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes is the size of its JSON."""
+    """One line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes: of its JSON."""
 
     session: str
     run_id: str
@@ -155,8 +155,8 @@ class RunStore:
         runs of that browser alone."""
         pattern = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         rows = self._read(
-            f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, length(data) FROM runs "
-            "WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
+            f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, "
+            "length(data) FROM runs WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
             f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY updated DESC LIMIT ?2",
             pattern, most, owner,
         )
