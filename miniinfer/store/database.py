@@ -43,7 +43,7 @@ class StoreError(MiniInferError):
 
 @dataclass(frozen=True)
 class RunLine:
-    """One line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes: of its JSON."""
+    """A line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes: of its JSON."""
 
     session: str
     run_id: str
