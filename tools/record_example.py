@@ -27,17 +27,22 @@ from miniinfer.ui.tokens import describe_token, encode_prompt
 
 @dataclass(frozen=True)
 class Recipe:
-    """prompt, raw, with its settings. force: in this step this text, one token, is taken instead of what is drawn."""
+    """prompt, raw, with its settings. force: in this step this text, one token, is taken instead of what is drawn.
+    title: the run's name, if not its prompt."""
 
     prompt: str
     params: SamplingParams
     force: tuple[int, str] | None = None
+    title: str | None = None
 
 
 RECIPES = {
     "france": Recipe("The capital of France is", SamplingParams(max_new_tokens=32)),
     "copy": Recipe("tiger lamp spoon river, tiger lamp spoon", SamplingParams(temperature=0, max_new_tokens=18)),
-    "detour": Recipe("Once upon a time there was a", SamplingParams(max_new_tokens=36), (1, " dragon")),
+    "detour": Recipe(
+        "Once upon a time there was a", SamplingParams(max_new_tokens=36), (1, " dragon"),
+        "Once upon a time, forced to a dragon",
+    ),
 }
 
 
@@ -45,7 +50,8 @@ def main() -> None:
     model = load_model(device="cpu", dtype="float32")
     for name in sys.argv[1:] or RECIPES:
         run = recorded(model, RECIPES[name])
-        run.info = dataclasses.replace(run.info, run_id=EXAMPLE_ID if name == "france" else name)
+        title = RECIPES[name].title or run.info.name
+        run.info = dataclasses.replace(run.info, run_id=EXAMPLE_ID if name == "france" else name, name=title)
         path = EXAMPLES_FOLDER / f"{name}.npz"
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         save_trace(run, path, Origin(f"MiniInfer {miniinfer.__version__}", at))
@@ -70,7 +76,7 @@ def recorded(model: LoadedModel, recipe: Recipe) -> LiveRun:
         step, text = recipe.force
         (token_id,) = model.tokenizer.encode(text, parse_special=False)
         edit = ForceToken(step, token_id)
-        run = run.fork(edit, "r2", f"{info.name}: {branch_name(run, edit)}"[:60])
+        run = run.fork(edit, "r2", branch_name(run, edit))
         while run.step():
             pass
     return run

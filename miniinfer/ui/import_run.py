@@ -68,11 +68,16 @@ def draw_import(session: Session) -> None:
 def draw_examples(session: Session) -> None:
     st.caption("Recorded runs of the real model that come with the project. They open without it.")
     for example in EXAMPLE_RUNS:
-        with st.container(key=f"runs_example_{example.path.stem}", horizontal=True, vertical_alignment="center"):
-            if st.button(example.title, key=f"runs_open_{example.path.stem}"):
-                session.add_recording(load_trace(example.path))
-                st.switch_page("pages/workspace.py")
-            st.caption(example.about)
+        left, right = st.columns([3, 7], vertical_alignment="center")
+        right.caption(example.about)
+        if not left.button(example.title, key=f"runs_open_{example.path.stem}", width="stretch"):
+            continue
+        try:
+            session.add_recording(load_trace(example.path))
+        except MiniInferError as error:
+            st.text(str(error))
+        else:
+            st.switch_page("pages/workspace.py")
 
 
 def shown_name(name: str) -> str:

@@ -56,6 +56,7 @@ export function createRunMenu(bus) {
           type: "button",
           role: "menuitem",
           class: "item",
+          style: { "--depth": 0 },
           text: "Search, save and open runs …",
           "data-testid": "transport-all-runs",
           on: { click: () => (list.hidePopover(), bus.spare?.ask({ page: "runs" })) },

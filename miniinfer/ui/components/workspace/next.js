@@ -108,7 +108,7 @@ export function createNext(bus) {
         hint,
         view.step === null
           ? "These are the model's own odds at this place of the prompt."
-          : bus.offline
+          : view.info.kind === "recorded"
             ? "The candidates of this step, the drawn one marked."
             : "Click a token to force it: a new branch starts here, this run is kept.",
       );

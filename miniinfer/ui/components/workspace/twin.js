@@ -84,9 +84,6 @@ export function createTwin(bus, panel, tables, picture) {
   list.addEventListener("beforetoggle", ({ newState }) => {
     fetch(newState === "open");
     const view = look(bus);
-    const linked = bus.offline || view?.info.kind !== "recorded";
-    setAttr(link, "aria-disabled", linked ? null : "true");
-    setAttr(link, "title", linked ? null : "A recording lives in its file: nobody else's address can open it.");
     setText(toggle, root.hidden ? "Show table" : "Show drawing");
     for (const el of [csv, parquet]) setAttr(el, "aria-disabled", view && built(view) ? null : "true");
     const drawn = Boolean(picture && view && theme && picture(bus, view, theme));
