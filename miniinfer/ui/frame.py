@@ -28,7 +28,7 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
     def frame() -> None:
         asked = st.session_state.pop("transport_asked", False)
         if st.session_state.pop("go_to_runs", False):
-            st.switch_page("pages/runs.py")
+            st.switch_page(next(other for other in pages if other.url_path == RUNS))
         if busy and session.status.state in ("ready", "failed"):
             session.go_live()
             st.rerun()
