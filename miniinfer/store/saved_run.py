@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,12 +94,13 @@ class SavedRun:
                 raise BadInputError("This is not a saved MiniInfer run.")
             version = value.pop("version", None)
             if version != VERSION:
-                raise BadInputError(f"The run was saved in version {version!r}; this program reads version {VERSION}.")
+                found = reprlib.repr(version)
+                raise BadInputError(f"The run was saved in version {found}; this program reads version {VERSION}.")
             return _run(value)
         except MiniInferError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-            raise BadInputError(f"The saved run is damaged ({type(error).__name__}: {error}).") from error
+            raise BadInputError(f"The saved run is damaged ({type(error).__name__}: {error!s:.200}).") from error
 
 
 _FIELDS = dataclasses.fields(SavedRun)
