@@ -68,24 +68,19 @@ def test_the_page_steps_without_a_server(offline):
     expect(page.get_by_test_id("attention-reads-list")).to_contain_text("%")
     page.get_by_test_id("token-1").click()
     expect(page.get_by_test_id("attention-reads-list")).to_contain_text("The")
-    page.get_by_test_id("candidate-3").click()
-    expect(page.get_by_test_id("notice")).to_be_hidden()
+    expect(page.get_by_test_id("candidate-3")).to_have_attribute("aria-disabled", "true")
     page.get_by_test_id("about").click()
     size = len(Path(re.sub(r"^file://|#.*$", "", page.url)).read_bytes())
     expect(page.get_by_test_id("about-text")).to_contain_text(f"This file has {size:,} B")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_has_both_themes_and_does_not_scroll(offline, theme):
-    page = offline(load_trace(EXAMPLE), 3, theme, (1280, 720))
-    grounds = []
-    for _ in range(2):
-        grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+def test_the_page_has_both_themes_and_does_not_scroll(offline):
+    page = offline(load_trace(EXAMPLE), 3, "dark", (1280, 720))
+    for ground in ("rgb(20, 23, 28)", "rgb(255, 255, 255)"):
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == ground
         sizes = "({ scrollHeight: h, scrollWidth: w }) => [h - innerHeight, w - innerWidth]"
         assert page.locator("html").evaluate(sizes) == [0, 0]
         page.get_by_test_id("scheme").click()
-    assert sorted(grounds) == ["rgb(20, 23, 28)", "rgb(255, 255, 255)"]
-    assert (grounds[0] == "rgb(255, 255, 255)") == (theme == "light")
 
 
 def test_hostile_text_in_a_recording_is_text(offline):
@@ -101,22 +96,20 @@ def test_hostile_text_in_a_recording_is_text(offline):
     assert page.locator("script").count() == 3
 
 
-@pytest.mark.parametrize(("panel", "images"), [("tokens", 0), ("attention", 2), ("next", 0), ("kv", 1), ("step", 0)])
-def test_a_picture_as_svg_has_its_text_as_text(offline, panel, images):
-    run = make_run(texts=["<b>&", "a\0b", "]]>", "d", "e"])
-    page = offline(run, 2)
-    page.get_by_test_id(f"{panel}-menu").click()
-    with page.expect_download() as download:
-        page.get_by_test_id(f"{panel}-save-svg").click()
-    root = ElementTree.parse(download.value.path()).getroot()
+def test_a_picture_as_svg_has_its_text_as_text(offline):
+    page = offline(make_run(texts=["<b>&", "a\0b", "]]>", "d", "e"]), 2)
     space = "{http://www.w3.org/2000/svg}"
-    assert root.tag == f"{space}svg"
-    assert len(root.findall(f"{space}image")) >= images
-    assert {each.tag.removeprefix(space) for each in root.iter()} <= {"svg", "rect", "text", "path", "image"}
-    words = " ".join(each.text or "" for each in root.iter(f"{space}text"))
-    assert "a recorded run of tiny on CPU in float32" in words
-    if panel in ("tokens", "next"):
-        assert "<b>&" in words
+    for panel, images in {"tokens": 0, "attention": 2, "next": 0, "kv": 1, "step": 0}.items():
+        page.get_by_test_id(f"{panel}-menu").click()
+        with page.expect_download() as download:
+            page.get_by_test_id(f"{panel}-save-svg").click()
+        root = ElementTree.parse(download.value.path()).getroot()
+        assert root.tag == f"{space}svg"
+        assert len(root.findall(f"{space}image")) >= images
+        assert {each.tag.removeprefix(space) for each in root.iter()} <= {"svg", "rect", "text", "path", "image"}
+        words = " ".join(each.text or "" for each in root.iter(f"{space}text"))
+        assert "a recorded run of tiny on CPU in float32" in words
+        assert "<b>&" in words or panel not in ("tokens", "next")
 
 
 def test_a_file_goes_out_and_in_and_a_table_is_parquet(visit, tmp_path):
