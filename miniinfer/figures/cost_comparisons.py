@@ -11,6 +11,7 @@ from miniinfer.figures.cost_words import ms
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.plain import plain
 from miniinfer.measure.records import OnOff, PrecisionComparison
+from miniinfer.trace.records import StepMeta
 
 LEAST_TOKENS = 8  # places of the output that a figure has room for
 
@@ -53,6 +54,23 @@ def cache_ratio_figure(lengths: Sequence[OnOff], colours: Palette, height: int) 
     _length_axis(figure, xs)
     _log_ticks(figure, "ratio", [1.0, *xs, *(one.ratio for one in lengths)])
     return plain(figure, colours, height)
+
+
+def positions_figure(steps: Sequence[StepMeta], colours: Palette, height: int) -> go.Figure:
+    """Positions that each step of a run computed, and those that it would have computed without the cache."""
+    xs = [m.step for m in steps]
+    ways = (
+        ("without the cache", [m.context_len for m in steps], colours.series[3]),
+        ("with the cache", [m.num_scheduled for m in steps], colours.series[2]),
+    )
+    figure = go.Figure([
+        {"type": "scatter", "x": xs, "y": values, "name": name, "mode": "lines+markers", "hovertemplate": "%{y:,}",
+         "line": {"color": colour, "width": 2, "shape": "hv"}, "marker": {"size": 5}}
+        for name, values, colour in ways
+    ])  # fmt: skip
+    figure.update_xaxes(title="step", dtick=1 if len(xs) <= 30 else None)
+    figure.update_yaxes(title="positions computed", rangemode="tozero")
+    return plain(figure, colours, height, hovermode="x unified")
 
 
 def _length_axis(figure: go.Figure, lengths: Sequence[int]) -> None:

@@ -6,11 +6,22 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from miniinfer.figures.sampling_words import TokenText, counted, fate, setting, stage_label, times
+from miniinfer.config import SamplingParams
+from miniinfer.figures.sampling_words import LABELS, TokenText, counted, fate, purpose, setting, stage_label, times
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.prediction import Score
-from miniinfer.trace.sampling import Sampling
+from miniinfer.trace.sampling import FINAL, RAW, Sampling
 from miniinfer.trace.tree import TreeNode
+
+
+def plan_table(params: SamplingParams, vocab_size: int) -> pd.DataFrame:
+    """What each stage will do with these settings, before there are any logits."""
+    last = "Best token" if params.greedy else LABELS[FINAL]
+    rows = [(LABELS[RAW], "", f"one number for each of {vocab_size:,} tokens, from the prompt's last position")]
+    rows += [(LABELS[name], setting(name, params), purpose(name, params)) for name in params.order]
+    rows.append((last, "", purpose(FINAL, params)))
+    rows.append(("Draw", "", "the coin falls on the bar; where it lands, that token is taken"))
+    return pd.DataFrame(rows, columns=["stage", "setting", "what it will do"])
 
 
 def stages_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:

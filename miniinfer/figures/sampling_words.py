@@ -44,6 +44,26 @@ def setting(name: str, params: SamplingParams) -> str:
     return words.get(name, "")
 
 
+def purpose(name: str, params: SamplingParams) -> str:
+    """What this stage does with these settings."""
+    words = setting(name, params)
+    if "off" in words or "idle" in words:
+        return "nothing: it changes no logit"
+    p = params
+    return {
+        "repetition": f"divides positive logits of tokens in prompt or output by {p.repetition_penalty:g}, multiplies "
+        "negative ones",
+        "presence_frequency": f"takes {p.presence_penalty:g} off each token in the output, and {p.frequency_penalty:g} "
+        "for each time it occurs there",
+        "temperature": "the best token will be taken" if p.greedy else f"divides all logits by {p.temperature:g}: "
+        + ("the best get a larger share" if p.temperature < 1 else "the shares come closer"),
+        "top_k": f"keeps the {p.top_k:,} best tokens",
+        "top_p": f"keeps the smallest set of best tokens that reaches {p.top_p:g} of the probability",
+        "min_p": f"cuts what has less than {p.min_p:g} of the best one's probability",
+        FINAL: "the best one gets everything" if p.greedy else "makes the logits probabilities that add up to 1",
+    }[name]
+
+
 def stage_label(sampling: Sampling, stage: int) -> str:
     """The stage's name; what takes the place of softmax at temperature 0 is called by what it does."""
     name = sampling.stages[stage].name

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.program import build_program
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.weights import ModelLike
-from miniinfer.measure.clock import DeviceClock
 from miniinfer.measure.counting import token_cost
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import Curve, LengthTime, Stats, TokenCost

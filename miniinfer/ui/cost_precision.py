@@ -16,8 +16,10 @@ from miniinfer.figures.cost_tables import precision_table, precision_tokens_tabl
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import PrecisionComparison
 from miniinfer.provenance import Provenance
-from miniinfer.ui.cost_look import PLOT, CostLook, draw_table, measure_button
+from miniinfer.ui.cost_look import CostLook, measure_button
 from miniinfer.ui.cost_task import Say
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_table_twin
 
 if TYPE_CHECKING:
     from miniinfer.engine.weights import ModelLike
@@ -73,13 +75,13 @@ def draw_precision(look: CostLook) -> None:
         Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
         f"{decode.warm_up} before thrown away; ratio by round{allocator}",
     }
-    draw_table(precision_table(found), "cost_precision", sources, "precision.csv", COLUMNS)
+    draw_table_twin(precision_table(found), "cost_precision", sources, "precision.csv", columns=COLUMNS)
     with st.expander("Token by token"):
         texts = {t.token_id: look.text(t.token_id) for run in found.runs for t in run.tokens}
         frame = precision_tokens_table(found, texts)
         fine = {name: THREE for name in frame.columns if name.startswith(("margin", "probability"))}
         each = {Provenance.COMPUTED: "margin: the lead of the best raw logit over the second; probability: raw"}
-        draw_table(frame, "cost_precision_tokens", each, "precision-tokens.csv", fine)
+        draw_table_twin(frame, "cost_precision_tokens", each, "precision-tokens.csv", columns=fine)
 
 
 def _button(look: CostLook, greedy: bool) -> None:

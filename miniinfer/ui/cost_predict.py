@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
 from miniinfer.figures.cost_comparisons import bars_figure
 from miniinfer.figures.cost_words import ms, times
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.cost_look import NOTICE, PLOT, CostLook
+from miniinfer.ui.cost_look import CostLook
 from miniinfer.ui.cost_time import run_steps_table
+from miniinfer.ui.page import run_action
+from miniinfer.ui.run_look import PLOT
 
 GUESSES = "cost_guesses"
 OUTPUT = 9  # tokens that the reveal steps to, if the run has fewer: the first and eight decode steps
@@ -85,13 +86,11 @@ def _ask(look: CostLook, guesses: dict[str, Guess], decoded: int) -> None:
             min_value=0.01, max_value=10_000.0, value=1.0, step=0.5, width=420,
         )
         if st.form_submit_button("Reveal", type="primary"):
-            try:
+            def reveal() -> None:
                 _step_on(look, decoded)
                 guesses[look.run.info.run_id] = Guess(str(longer), float(factor))
-                st.session_state[NOTICE] = None
-            except MiniInferError as error:
-                st.session_state[NOTICE] = str(error)
-            st.rerun()
+
+            run_action("cost", reveal)
     st.caption("The reveal steps the run on, if it has fewer tokens, and takes the times of its own steps.")
 
 

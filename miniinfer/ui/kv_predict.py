@@ -21,7 +21,9 @@ from miniinfer.trace.kv_prediction import (
     tensor_bytes,
     written_by_phase,
 )
-from miniinfer.ui.kv_look import PLOT, LiveLook
+from miniinfer.ui.kv_look import LiveLook
+from miniinfer.ui.page import run_action
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 ROUNDS = "kv_rounds"
@@ -70,13 +72,11 @@ def draw_predict(look: LiveLook) -> None:
 
 
 def _reveal(look: LiveLook, ask: Callable[[], Round]) -> None:
-    try:
+    def reveal() -> None:
         found = ask()
         st.session_state.setdefault(ROUNDS, {}).setdefault(look.run.info.run_id, []).append(found)
-        st.session_state["kv_error"] = None
-    except MiniInferError as error:
-        st.session_state["kv_error"] = str(error)
-    st.rerun()
+
+    run_action("kv", reveal)
 
 
 def _tokens(look: LiveLook) -> Callable[[], Round] | None:

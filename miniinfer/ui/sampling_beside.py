@@ -16,7 +16,8 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of, step_of_output
 from miniinfer.trace.run import Run
 from miniinfer.trace.sampling import sampling_of
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 from miniinfer.ui.two_columns import draw_comparison_table, sampler_line, verdict
