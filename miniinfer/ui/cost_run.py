@@ -30,12 +30,12 @@ def draw_run_times(look: CostLook) -> None:
         help="The median of the decode steps: each makes one token from the one before it.",
     )
     here.metric(
-        f"Step {meta.step}, {meta.phase}" if meta else "Step 0", ms(meta.step_ms) if meta else "none yet",
+        f"Step {meta.step}, {meta.phase}" if meta else "Before step 1", ms(meta.step_ms) if meta else "nothing ran",
         help="The sum of its stages, each timed from the end of the one before it.",
     )
     kept = meta is not None and meta.recording_ms is not None
     beside.metric(
-        "Recording this step", ms(meta.recording_ms or 0) if meta and kept else "not kept" if meta else "none yet",
+        "Recording this step", ms(meta.recording_ms or 0) if meta and kept else "not kept" if meta else "nothing",
         help="What keeping queries, norms and times for the panels took between the stages; in no stage and not in the "
         "step. A step that nobody looks at does without.",
     )

@@ -41,11 +41,18 @@ def attempt(name: str, action: Callable[[], object]) -> None:
         st.session_state[f"{name}_error"] = str(error)
 
 
+@contextmanager
+def card(title: str) -> Iterator[None]:
+    """What stands in a page where there is nothing to show yet. title: words of our own, not the user's."""
+    with st.container(key="page_card", border=True):
+        st.markdown(f"**{title}**")
+        yield
+
+
 def draw_waiting(session: Session, what: str) -> None:
     """Where a page needs the model, and it is not there: what will stand here, or why it will not."""
-    with st.container(key="page_card", border=True):
-        failed = session.status.state == "failed"
-        st.markdown(f"**{'The model could not be loaded' if failed else 'The model is being loaded'}**")
+    failed = session.status.state == "failed"
+    with card("The model could not be loaded" if failed else "The model is being loaded"):
         if failed:
             st.text(session.status.text)
         st.text(what)
@@ -57,8 +64,7 @@ def draw_before_first_token(session: Session, name: str, title: str, sentences: 
     assert run is not None
     first = next((m.step for m in run.steps if m.token_id is not None), None)
     over = first is None and run.finish_reason is not None
-    with st.container(key="page_card", border=True):
-        st.markdown(f"**{title}**")
+    with card(title):
         for sentence in sentences:
             st.text(sentence)
         if over:
