@@ -26,8 +26,15 @@ def two_runs(app, prompt="2, 4, 6, 8, 10,"):
 
 
 def test_one_run_says_what_will_stand_here(app):
+    app.session.step_to(3, math.inf)
     app.open("compare")
-    assert any("Two runs will stand side by side" in text for text in app.texts())
+    assert any("Two runs will stand side by side here" in text for text in app.marked_up)
+    app.test.button(key="compare_again").click()
+    app.run()
+    first, second = app.session.timeline
+    assert (second.info.prompt, second.info.params.seed) == (first.info.prompt, first.info.params.seed + 1)
+    assert len(second.steps) == 3
+    assert len(app.texts("compare_A")) == len(app.texts("compare_B")) == 2
 
 
 def test_a_branch_beside_its_trunk_names_the_first_difference(app):
