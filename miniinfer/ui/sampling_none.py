@@ -23,7 +23,7 @@ def draw_no_token(session: Session, run: LiveRun, params: SamplingParams) -> Non
     """With the settings at the left: they can be tried on the first token before there is one."""
     cursor, info = session.timeline.cursor, run.info
     where = (
-        "No token has been chosen yet." if cursor == 0
+        f"No token has been chosen yet{': you stand before step 1' if run.steps else ''}." if cursor == 0
         else f"Step {cursor} chose no token: the prompt is still being prefilled."
     )
     draw_before_first_token(session, "sampling", "Which token will be the first, and who decides?", [
