@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from miniinfer.figures.cost_words import megabytes, ms, stage_name
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import plain
+from miniinfer.figures.plain import log_axis, plain
 from miniinfer.measure.groups import ATTENTION, BOOKKEEPING, MLP, SAMPLING, UNEMBED
 from miniinfer.measure.records import Calibration, CountedParts, Curve, PrecisionComparison, StageTime, StepParts
 from miniinfer.measure.summary import StageSum, by_stage
@@ -118,7 +118,7 @@ def roofline_figure(
         figure.add_scatter(
             x=[s.intensity for s in stages], y=[s.operations_per_second / 1e9 for s in stages],
             mode="markers", name=step.phase,
-            marker={"color": colour, "symbol": symbol, "size": [7 + 40 * share**0.5 for share in shares],
+            marker={"color": colour, "symbol": symbol, "size": [_size(share) for share in shares],
                     "opacity": 0.75, "line": {"width": 1, "color": colours.text}},
             customdata=[[stage_name(s.stage, order), ms(s.ms), megabytes(s.num_bytes), share]
                         for s, share in zip(stages, shares, strict=True)],
@@ -129,16 +129,26 @@ def roofline_figure(
         for place in neighbours(named):
             best = max(place, key=lambda s: s.ms)
             left = step.phase == "decode"  # the two phases often share a place: one name on each side of it
+            away = _size(best.ms / (step.step_ms or 1.0)) / 2 + 6
             figure.add_annotation(
                 x=math.log10(best.intensity), y=math.log10(best.operations_per_second / 1e9), showarrow=False,
                 text="<br>".join(stage_name(s.stage, order) for s in sorted(place, key=lambda s: -s.ms)),
-                align="right" if left else "left", xanchor="right" if left else "left", xshift=-20 if left else 20,
+                align="right" if left else "left", xanchor="right" if left else "left", xshift=-away if left else away,
                 yanchor="middle" if len(place) < 3 else "top", yshift=0 if len(place) < 3 else 8,
                 font={"size": 11, "color": colour},
             )
-    figure.update_xaxes(type="log", title="operations for each byte moved (computed)", dtick=1)
-    figure.update_yaxes(type="log", title="GFLOP/s (measured)", dtick=1)
+    shown = [s for stages in points.values() for s in stages]
+    if shown:
+        figure.update_xaxes(log_axis([s.intensity for s in shown]))
+        figure.update_yaxes(log_axis([s.operations_per_second / 1e9 for s in shown], digits=(1,)))
+    figure.update_xaxes(title="operations for each byte moved (computed)")
+    figure.update_yaxes(title="GFLOP/s (measured)")
     return plain(figure, colours, height)
+
+
+def _size(share: float) -> float:
+    """Diameter in px of a point, by its share of the step."""
+    return 7 + 40 * share**0.5
 
 
 def _roofs(
@@ -209,7 +219,8 @@ def curve_time_figure(
         )
     if own:
         figure.add_scatter(
-            x=[at for at, _ in own], y=[taken for _, taken in own], mode="markers", name="this run's decode steps",
+            x=[at for at, _ in own], y=[taken for _, taken in own], mode="markers",
+            name="this run's decode steps (measured)",
             marker={"size": 6, "color": colours.series[5], "opacity": 0.7}, hovertemplate="%{y:.1f} ms",
         )
     steps = [t.step for t in curve.times]
@@ -223,7 +234,7 @@ def curve_time_figure(
         )  # fmt: skip
     figure.update_xaxes(title="positions in the cache", rangemode="tozero")
     figure.update_yaxes(title="ms a token", rangemode="tozero")
-    return plain(figure, colours, height)
+    return plain(figure, colours, height, showlegend=True)
 
 
 def precision_figure(found: PrecisionComparison, colours: Palette, height: int) -> go.Figure:

@@ -78,7 +78,8 @@ def roofline_table(
 
 
 def curve_table(curve: Curve, calibration: Calibration | None) -> pd.DataFrame:
-    """Bytes by part (computed); ms where it was measured, and what moving the bytes would take (estimated)."""
+    """Bytes by part (computed); ms where it was measured, and what moving the bytes would take (estimated). What is
+    not known has no column."""
     measured = {t.context_len: t.step for t in curve.times}
     ratios = {t.context_len: t.ratio for t in curve.times}
     rows = []
@@ -91,7 +92,18 @@ def curve_table(curve: Curve, calibration: Calibration | None) -> pd.DataFrame:
             "p90 ms": at.p90_ms if at else None, "ratio": ratios.get(cost.context_len),
             "estimated ms": calibration.seconds(cost.num_bytes) * 1000 if calibration else None,
         })
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def positions_table(steps: Sequence[StepMeta]) -> pd.DataFrame:
+    """Positions that each step of a run computed, and would have computed without the cache, and their sums so far."""
+    frame = pd.DataFrame({
+        "step": [m.step for m in steps], "with the cache": [m.num_scheduled for m in steps],
+        "without the cache": [m.context_len for m in steps],
+    })  # fmt: skip
+    for way in ("with the cache", "without the cache"):
+        frame[f"{way}, so far"] = frame[way].cumsum()
+    return frame
 
 
 def cache_off_table(found: CacheOff) -> pd.DataFrame:

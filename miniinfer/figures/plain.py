@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
@@ -16,3 +20,10 @@ def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) ->
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
     )
+
+
+def log_axis(values: Sequence[float], digits: Sequence[int] = (1, 2, 5)) -> dict[str, Any]:
+    """A logarithmic axis around these values, with these digits of each decade written out."""
+    decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}

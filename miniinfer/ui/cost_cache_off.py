@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.cost_comparisons import cache_ratio_figure, cache_time_figure, positions_figure
-from miniinfer.figures.cost_tables import cache_off_table
+from miniinfer.figures.cost_tables import cache_off_table, positions_table
 from miniinfer.figures.cost_words import busy_note, gain_sentence, times
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import CacheOff
@@ -77,9 +77,10 @@ def _counted(look: CostLook) -> None:
         alt="Positions computed by each step, with and without the cache",
     )
     st.caption(
-        "Positions that go through the model in each step: computed. More positions are not as much more time, for "
-        "they share one reading of the weights; that is what the measurement shows."
+        "Positions that go through the model in each step. More positions are not as much more time, for they share "
+        "one reading of the weights; that is what the measurement shows."
     )
+    draw_table_twin(positions_table(steps), "cost_positions", Provenance.COMPUTED, "positions.csv", height=160)
 
 
 def _measure(look: CostLook, say: Say) -> Measurement[CacheOff]:

@@ -36,7 +36,7 @@ def draw_curve(look: CostLook) -> None:
             "Fills a cache of its own with this run's text, again and again, and times decode steps at "
             f"{', '.join(f'{n:,}' for n in LENGTHS)} positions in turn. The run is not touched. Up to a minute.",
         )
-        calibrate_button(look, calibration)
+        calibrate_button(look, calibration, primary=False)
     st.markdown(f"**{_headline(curve)}**")
     left, right = st.columns(2, gap="medium")
     with left:
@@ -60,8 +60,8 @@ def draw_curve(look: CostLook) -> None:
             st.caption(_times_caption(curve, own, calibration))
     sources = {
         Provenance.COMPUTED: "bytes",
-        Provenance.MEASURED: "ms, ratio to the shortest by round",
-        Provenance.ESTIMATED: "estimated ms",
+        **({Provenance.MEASURED: "ms, ratio to the shortest by round"} if curve.times else {}),
+        **({Provenance.ESTIMATED: "estimated ms"} if known else {}),
     }
     draw_table_twin(
         curve_table(curve, known), "cost_curve", sources, "per-token.csv", columns=COLUMNS, height=190

@@ -93,13 +93,13 @@ def measure_button(
         start(look, view, prepare)
 
 
-def calibrate_button(look: CostLook, found: Calibration | str) -> None:
+def calibrate_button(look: CostLook, found: Calibration | str, *, primary: bool = True) -> None:
     """Measures what the machine can do, and keeps it for later visits."""
     running = task() is not None
     known = isinstance(found, Calibration)
     if st.button(
         "Calibrate again" if known else "Calibrate this machine", key="cost_calibrate", disabled=running,
-        type="secondary" if known else "primary",
+        type="primary" if primary and not known else "secondary",
         help="A measurement is running; wait for it or cancel it." if running
         else "Reads a large buffer and multiplies large matrices for about two seconds. The result is kept.",
     ):

@@ -49,8 +49,8 @@ def _told(look: CostLook) -> str:
         return "The prompt is still being prefilled: no step has chosen a token."
     passes = "in one pass" if found.first_steps == 1 else f"in {found.first_steps:,} steps"
     later = f", median of {found.decode_steps:,} decode steps" if found.decode_steps else ""
-    said = f"{source_of(look).value}, in the run, as it was stepped ({look.where}): {info.num_prompt_tokens:,} prompt "
-    said += f"tokens {passes}{later}."
+    said = f"{source_of(look).value.capitalize()}, in the run, as it was stepped ({look.where}): "
+    said += f"{info.num_prompt_tokens:,} prompt tokens {passes}{later}."
     if info.resumed:
         said += f" Steps 1 to {info.resumed} came back from a saved run with the times of then."
     if info.device.startswith("mps"):

@@ -27,7 +27,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
 LONG_PROMPT = 128  # tokens; longer ones are prefilled in fewer rounds
-FLAME, FINE_FLAME, BARS = 168, 232, 196  # px
+FLAME, FINE_FLAME, BARS, TABLE = 186, 232, 300, 264  # px
 STAGES_FIRST = "stages, then layers"
 NESTINGS: dict[str, Nesting] = {STAGES_FIRST: "stage", "layers, then stages": "layer"}
 AS_STEPPED, BESIDE = "as it was stepped", "measured beside it"
@@ -96,13 +96,13 @@ def _draw_recorded(look: CostLook) -> None:
         shown = "" if len(window) == len(steps) else f" (steps {window[0].step:,} to {window[-1].step:,})"
         st.markdown(f"**How long did each step take?{shown}**")
         st.plotly_chart(
-            steps_time_figure(window, look.step, look.colours, BARS + 40), key="cost_steps", config=PLOT,
+            steps_time_figure(window, look.step, look.colours, BARS), key="cost_steps", config=PLOT,
             alt="Milliseconds of every step by its parts, the step at the cursor ringed",
         )
     with right:
         sources = {source_of(look): "all times, in the run", Provenance.COMPUTED: "shares; the CSV has every step"}
         draw_table_twin(
-            time_table(parts, order, RECORDING), "cost_time", sources, "run-steps.csv", columns=COLUMNS, height=BARS,
+            time_table(parts, order, RECORDING), "cost_time", sources, "run-steps.csv", columns=COLUMNS, height=TABLE,
             narrow=True, csv=lambda: run_table(steps),
         )
 
@@ -132,7 +132,7 @@ def _draw_measured(look: CostLook, found: tuple[StepTimes, StepTimes], nesting: 
         Provenance.COMPUTED: "shares, bytes, operations",
     }
     draw_table_twin(
-        time_table(found, order, GAP), "cost_time", sources, "stage-times.csv", columns=COLUMNS, height=170,
+        time_table(found, order, GAP), "cost_time", sources, "stage-times.csv", columns=COLUMNS, height=TABLE,
         csv=lambda: layers_table(found, order),
     )
 

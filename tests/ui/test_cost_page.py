@@ -80,7 +80,7 @@ def test_what_the_run_recorded_stands_there_at_once_for_the_step_at_the_cursor(a
     steps = run_of(app).steps
     assert f"Time to first token: {ms(steps[0].step_ms)}" in texts(app)
     assert f"Step 3, decode: {ms(steps[2].step_ms)}" in texts(app)
-    assert "measured, in the run, as it was stepped (CPU): 5 prompt tokens in one pass, median of 2" in texts(app)
+    assert "Measured, in the run, as it was stepped (CPU): 5 prompt tokens in one pass, median of 2" in texts(app)
     assert "Decode, step 3, the step you are on" in texts(app)
     flame, bars = plots(app)
     assert [sum(icicle["values"]) for icicle in flame["data"]] == pytest.approx(
@@ -106,10 +106,10 @@ def test_times_of_a_run_that_came_back_are_called_recorded(app: App) -> None:
     run = run_of(app)
     run.info = dataclasses.replace(run.info, resumed=2)
     app.run()
-    assert "measured, in the run" in texts(app), "step 3 was made after it came back"
+    assert "Measured, in the run" in texts(app), "step 3 was made after it came back"
     app.session.timeline.cursor = 2
     app.run()
-    assert "recorded, in the run" in texts(app)
+    assert "Recorded, in the run" in texts(app)
     assert "Steps 1 to 2 came back from a saved run" in texts(app)
 
 
