@@ -33,7 +33,8 @@ PRECISIONS = {
     "float32": "4 bytes a number, 24 bits of it precise. What the others are held against.",
     "bfloat16": "2 bytes, 8 bits precise, in weights, activations and cache; sampling stays in float32.",
     "packed": "the file's own 4-bit blocks, multiplied as they are (their scales rounded to bfloat16); what has "
-    "no such blocks, the unembed matrix above all, in float16. Everything between two products, and the cache, in float32.",
+    "no such blocks, the unembed matrix above all, in float16. Everything between two products, and the cache, in "
+    "float32.",
 }
 HEIGHT = 280
 WHOLE, TWO = st.column_config.NumberColumn(format="localized"), st.column_config.NumberColumn(format="%.2f")
