@@ -8,7 +8,7 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from miniinfer.figures.cost_words import megabytes, ms, stage_name
+from miniinfer.figures.cost_words import GAP, megabytes, ms, stage_name
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.plain import log_axis, plain
 from miniinfer.measure.groups import ATTENTION, BOOKKEEPING, MLP, SAMPLING, UNEMBED
@@ -20,7 +20,6 @@ ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and
 GROUP_NAMES = {MLP: "MLP"}
 LABELLED = 0.05  # points with at least this share of their step have a name in the roofline
 NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
-GAP = "between stages"
 SPACE = 0.02  # of the width, between two steps side by side
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from miniinfer.figures.cost_words import stage_name
+from miniinfer.figures.cost_words import GAP, stage_name
 from miniinfer.figures.stages import group_stage_ms
 from miniinfer.measure.groups import group_of
 from miniinfer.measure.records import (
@@ -21,7 +21,7 @@ from miniinfer.measure.records import (
 from miniinfer.measure.summary import bound_of, by_stage, stage_ms
 from miniinfer.trace.records import StepMeta
 
-GAP, STEP = "between the stages", "step"
+STEP = "step"
 
 
 def time_table(steps: Sequence[StepParts | None], order: Sequence[str], gap: str = GAP) -> pd.DataFrame:

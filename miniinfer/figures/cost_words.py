@@ -8,6 +8,7 @@ from miniinfer.figures.sampling_words import LABELS
 from miniinfer.measure.records import Calibration, OnOff, Stats, StepTimes
 
 PROCESSOR = "processor_"
+GAP = "between the stages"
 BUSY = 2.0  # 90th over 10th percentile of the rounds
 ABOUT_ONE = 1.5  # a ratio up to here is "about 1" on screen
 

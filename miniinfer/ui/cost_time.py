@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.figures.cost_plots import GAP, Nesting, flame_figure
+from miniinfer.figures.cost_plots import Nesting, flame_figure
 from miniinfer.figures.cost_tables import layers_table, run_table, time_table
 from miniinfer.figures.cost_words import megabytes, step_sentence
 from miniinfer.figures.run_times import RECORDING, parts_of, steps_time_figure, steps_window
@@ -132,7 +132,7 @@ def _draw_measured(look: CostLook, found: tuple[StepTimes, StepTimes], nesting: 
         Provenance.COMPUTED: "shares, bytes, operations",
     }
     draw_table_twin(
-        time_table(found, order, GAP), "cost_time", sources, "stage-times.csv", columns=COLUMNS, height=TABLE,
+        time_table(found, order), "cost_time", sources, "stage-times.csv", columns=COLUMNS, height=TABLE,
         csv=lambda: layers_table(found, order),
     )
 
