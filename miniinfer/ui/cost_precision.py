@@ -100,7 +100,7 @@ def _explain(look: CostLook) -> None:
             st.text("packed needs a GGUF file and the CPU, so it is not among them here.")
         one = exact(info.model.kv_bytes_per_token(info.itemsize))
         st.text(
-            f"This run is in {info.dtype}: {megabytes(info.weight_bytes)} of weights, "
+            f"This run is in {info.dtype}: {megabytes(info.weight_bytes)} of weights with the embedding, "
             f"{one} of keys and values a position (computed). The same prompt, settings and coins run in each; bytes, "
             "times, how far logits and distributions lie from the first, and the first token that differs, with its "
             "margin, will stand here."

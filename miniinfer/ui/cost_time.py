@@ -13,6 +13,7 @@ import streamlit as st
 from miniinfer.figures.cost_plots import Nesting, flame_figure
 from miniinfer.figures.cost_tables import layers_table, run_table, time_table
 from miniinfer.figures.cost_words import megabytes, step_sentence
+from miniinfer.figures.kv_words import count
 from miniinfer.figures.run_times import RECORDING, parts_of, steps_time_figure, steps_window
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import StepTimes
@@ -22,7 +23,7 @@ from miniinfer.ui.cost_look import CostLook, measure_button
 from miniinfer.ui.cost_run import draw_run_times, recorded_pair, source_of
 from miniinfer.ui.cost_task import Say
 from miniinfer.ui.page import draw_before_first_token
-from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.run_look import PLOT, first_step_tokens
 from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
@@ -33,7 +34,7 @@ NESTINGS: dict[str, Nesting] = {STAGES_FIRST: "stage", "layers, then stages": "l
 AS_STEPPED, BESIDE = "as it was stepped", "measured beside it"
 MS, SHARE = st.column_config.NumberColumn(format="%.2f"), st.column_config.NumberColumn(format="percent")
 COLUMNS = {
-    "part": st.column_config.TextColumn(width=100), "stage": st.column_config.TextColumn(width=120),
+    "part": st.column_config.TextColumn(width=92), "stage": st.column_config.TextColumn(width=106),
     "prefill ms": MS, "of prefill": SHARE, "decode ms": MS, "of decode": SHARE,
 }  # fmt: skip
 
@@ -68,12 +69,12 @@ def draw_time(look: CostLook) -> None:
 
 def draw_nothing_timed(look: CostLook) -> None:
     """Before the first step: what it will cost, as far as that can be known."""
-    info = look.run.info
+    tokens, prompt, weights = first_step_tokens(look.run), look.run.info.num_prompt_tokens, look.model.weights
+    read = weights.nbytes - (0 if tokens == prompt else weights.unembed.nbytes)  # nobody is sampled before the end
+    part = "the whole prompt" if tokens == prompt else f"the first of {prompt:,} prompt tokens"
     draw_before_first_token(look.session, "cost", "What will the first step cost?", [
-        f"Step 1 sends {'the whole prompt' if info.one_pass else 'the first token of the prompt'} through the model: "
-        f"{info.num_prompt_tokens if info.one_pass else 1:,} of {info.num_prompt_tokens:,} tokens, and reads "
-        f"{megabytes(info.weight_bytes)} of weights once for all of them. Each step after it reads them again for one "
-        "token. Which takes longer?",
+        f"Step 1 sends {part} through the model, {count(tokens, 'token')}, and reads {megabytes(read)} of weights once "
+        "for all of them (computed). Each decode step after it reads them again for one token. Which takes longer?",
         "Time to first token and per output token, and every stage of prefill and decode, will stand here, as the "
         "run's own steps took them.",
     ])  # fmt: skip
@@ -90,7 +91,7 @@ def _draw_recorded(look: CostLook) -> None:
         flame_figure(parts, order, "stage", look.colours, FLAME, gap=RECORDING), key="cost_flame", config=PLOT,
         alt="Parts of a prefill and of a decode step by their time",
     )
-    left, right = st.columns([1, 1], gap="medium")
+    left, right = st.columns([4, 5], gap="medium")
     window = steps_window(steps, look.step)
     with left:
         shown = "" if len(window) == len(steps) else f" (steps {window[0].step:,} to {window[-1].step:,})"

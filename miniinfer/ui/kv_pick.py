@@ -8,6 +8,7 @@ from miniinfer.figures.kv_words import count, exact
 from miniinfer.trace.kv_vectors import query_heads
 from miniinfer.ui.kv_look import LiveLook, keep_within
 from miniinfer.ui.page import draw_before_first_token
+from miniinfer.ui.run_look import first_step_tokens
 
 
 def pick_head(look: LiveLook) -> tuple[int, int]:
@@ -61,9 +62,9 @@ def draw_sharing(look: LiveLook, kv_head: int) -> None:
 def draw_empty(look: LiveLook) -> None:
     """Before the first step: what it will write, and into how many blocks."""
     info = look.run.info
-    new = info.num_prompt_tokens if info.one_pass else 1
+    new = first_step_tokens(look.live)
     blocks = -(-new // info.block_size)
-    prompt = f"the prompt's {count(new, 'token')}" if info.one_pass else "the prompt's first token"
+    prompt = f"the prompt's {'first ' if new < info.num_prompt_tokens else ''}{count(new, 'token')}"
     draw_before_first_token(look.session, "kv", "The cache of this run is empty. What will the first step write?", [
         f"Step 1 sends {prompt} through the model. Each layer makes a key and a value for each KV head: "
         f"{exact(look.position_bytes)} a position, {exact(new * look.position_bytes)} in all, into "

@@ -22,7 +22,7 @@ from miniinfer.trace.kv_prediction import (
     written_by_phase,
 )
 from miniinfer.ui.kv_look import LiveLook
-from miniinfer.ui.page import run_action
+from miniinfer.ui.page import card, run_action
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -55,8 +55,8 @@ def draw_predict(look: LiveLook) -> None:
     rounds: list[Round] = st.session_state.get(ROUNDS, {}).get(look.run.info.run_id, [])
     with right:
         if not rounds:
-            with st.container(border=True):
-                st.text("The answer will stand here, counted in this run, with what may have gone wrong in a guess.")
+            with card("The answer will stand here"):
+                st.text("Counted in this run, with what may have gone wrong in a guess.")
             return
         newest = rounds[-1]
         st.markdown("**Right**" if newest.right else "**Not quite**")

@@ -50,6 +50,12 @@ class RunLook(Generic[AnyRun]):
         return self.session.look([self.run], question)
 
 
+def first_step_tokens(run: LiveRun) -> int:
+    """Prompt tokens that the run's first step sends through the model."""
+    most = run.engine.config.max_num_batched_tokens if run.info.one_pass else 1
+    return min(run.info.num_prompt_tokens, most)
+
+
 class LiveRunLook(RunLook[LiveRun]):
     """One with an engine behind it."""
 

@@ -13,7 +13,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.place import place_of
 from miniinfer.trace.prediction import Guess, Score, score
 from miniinfer.trace.sampling import sampling_of
-from miniinfer.ui.page import run_action
+from miniinfer.ui.page import card, run_action
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
@@ -41,7 +41,11 @@ def draw_predict(look: Look) -> None:
     rounds: dict[str, list[tuple[int, Score]]] = st.session_state.get(ROUNDS, {})
     mine = rounds.get(run.info.run_id, [])
     if not mine:
-        st.caption("After the reveal: what the model assigned to each guess, whether it could be drawn, and the score.")
+        with card("The answer will stand here"):
+            st.text(
+                "What the model assigned to each guess, whether it could be drawn, the distribution that the step drew "
+                "from, and the score of all rounds."
+            )
         return
     newest = [s for at, s in mine if at == look.place.step]
     if newest:

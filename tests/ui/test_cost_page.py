@@ -69,7 +69,7 @@ def test_before_the_first_step_a_view_says_what_the_step_will_cost(app: App, vie
     cost(app, view, step=0)
     assert app.session.timeline.cursor == len(run_of(app).steps) == 0
     if view in ("Where time goes", "Why"):
-        assert "Step 1 sends the whole prompt through the model: 5 of 5 tokens" in texts(app)
+        assert "Step 1 sends the whole prompt through the model, 5 tokens, and reads 538 MB" in texts(app)
         press(app, "cost_first_token")
         assert app.session.timeline.cursor == len(run_of(app).steps) == 1
         assert plots(app)
