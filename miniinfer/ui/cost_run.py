@@ -45,6 +45,8 @@ def draw_run_times(look: CostLook) -> None:
 def _told(look: CostLook) -> str:
     """Where these four come from."""
     found, info = run_times(look.run.steps), look.run.info
+    if found is None and look.run.finish_reason:
+        return f"This run ended ({look.run.finish_reason}) without an output token."
     if found is None:
         return "The prompt is still being prefilled: no step has chosen a token."
     passes = "in one pass" if found.first_steps == 1 else f"in {found.first_steps:,} steps"

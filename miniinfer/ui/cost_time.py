@@ -86,7 +86,7 @@ def _draw_recorded(look: CostLook) -> None:
     pair = recorded_pair(look)
     parts = [parts_of(metas) if metas else None for metas in pair]
     for column, metas, phase in zip(st.columns(2, gap="small"), pair, ("prefill", "decode"), strict=True):
-        column.markdown(f"**{_title(metas, phase, look.step)}**")
+        column.markdown(f"**{_title(look, metas, phase)}**")
     st.plotly_chart(
         flame_figure(parts, order, "stage", look.colours, FLAME, gap=RECORDING), key="cost_flame", config=PLOT,
         alt="Parts of a prefill and of a decode step by their time",
@@ -108,10 +108,10 @@ def _draw_recorded(look: CostLook) -> None:
         )
 
 
-def _title(metas: Sequence[StepMeta], phase: str, cursor: int) -> str:
+def _title(look: CostLook, metas: Sequence[StepMeta], phase: str) -> str:
     if not metas:
-        return "No decode step yet: step once more" if phase == "decode" else "No prefill in this run"
-    here = ", the step you are on" if len(metas) == 1 and metas[0].step == cursor else ""
+        return f"No {phase} step: the run has ended" if look.run.finish_reason else f"No {phase} step yet: step on"
+    here = ", the step you are on" if len(metas) == 1 and metas[0].step == look.step else ""
     if len(metas) > 1:
         return f"Prefill, {len(metas):,} steps together"
     return f"{phase.capitalize()}, step {metas[0].step}{here}"

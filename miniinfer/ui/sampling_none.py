@@ -22,9 +22,10 @@ COLUMNS = {
 def draw_no_token(session: Session, run: LiveRun, params: SamplingParams) -> None:
     """With the settings at the left: they can be tried on the first token before there is one."""
     cursor, info = session.timeline.cursor, run.info
+    why = "the run has ended" if run.finish_reason else "the prompt is still being prefilled"
     where = (
         f"No token has been chosen yet{': you stand before step 1' if run.steps else ''}." if cursor == 0
-        else f"Step {cursor} chose no token: the prompt is still being prefilled."
+        else f"Step {cursor} chose no token: {why}."
     )
     draw_before_first_token(session, "sampling", "Which token will be the first, and who decides?", [
         f"{where} The model reads the prompt's {info.num_prompt_tokens:,} tokens and gives each of "

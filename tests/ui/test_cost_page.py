@@ -75,6 +75,17 @@ def test_before_the_first_step_a_view_says_what_the_step_will_cost(app: App, vie
         assert plots(app)
 
 
+def test_a_run_that_ends_without_a_token_has_a_prefill_and_no_decode_step(app: App) -> None:
+    params = dataclasses.replace(run_of(app).info.params, max_new_tokens=0)
+    app.session.new_run("Hi", params, chat=False, one_pass=True)
+    cost(app, step=1)
+    assert "This run ended (length) without an output token" in texts(app)
+    assert "No decode step: the run has ended" in texts(app)
+    assert len(plots(app)[0]["data"]) == 1
+    for view in VIEWS:
+        show(app, view)
+
+
 def test_what_the_run_recorded_stands_there_at_once_for_the_step_at_the_cursor(app: App) -> None:
     cost(app)
     steps = run_of(app).steps
