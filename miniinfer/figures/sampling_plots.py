@@ -12,9 +12,8 @@ import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.plain import plain
-from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
+from miniinfer.figures.sampling_words import TokenText, for_plotly, percent, rest_of
 from miniinfer.trace.draws import Draws, Sweep
-from miniinfer.trace.records import FloatArray
 from miniinfer.trace.sampling import Sampling
 
 ROW = 20  # px of a bar
@@ -40,8 +39,8 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     tail = sampling.vocab_size - len(ids)
     if tail:
         labels.append(f"the other {tail:,} tokens")
-        old.append(_rest(before.probs, ids))
-        new.append(_rest(after.probs, ids))
+        old.append(rest_of(before.probs, ids))
+        new.append(rest_of(after.probs, ids))
     y = list(range(len(labels)))
     colour = [colours.step if i == sampling.token_id else colours.probability for i in ids] + [colours.quiet]
     figure = go.Figure()
@@ -64,11 +63,6 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     most = max(*old, *new)
     figure.update_xaxes(tickformat=".0%", range=[0, most * 1.14], nticks=6)
     return plain(figure, colours, ROW * len(y) + 46, barmode="overlay", showlegend=False)
-
-
-def _rest(probs: FloatArray, ids: Sequence[int]) -> float:
-    """What all other tokens have together: 0 if all of them are cut, and no rest of rounding."""
-    return float(np.delete(probs, ids).sum(dtype=np.float64))
 
 
 def _token_label(sampling: Sampling, stage: int, token_id: int, text: TokenText) -> str:

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from miniinfer.config import SamplingParams
-from miniinfer.figures.sampling_words import LABELS, TokenText, counted, fate, purpose, setting, stage_label, times
+from miniinfer.figures.sampling_words import (
+    LABELS,
+    TokenText,
+    counted,
+    fate,
+    purpose,
+    rest_of,
+    setting,
+    stage_label,
+    times,
+)
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.prediction import Score
 from miniinfer.trace.sampling import FINAL, RAW, Sampling
@@ -80,7 +90,7 @@ def stage_table(sampling: Sampling, stage: int, token_ids: Sequence[int], text: 
         shown = list(token_ids)
         rows.append({
             "token": f"(the other {others:,} tokens)", "id": -1, "drawn": "", "fell at": "", "why": "",
-            "before": max(0.0, 1 - float(before[shown].sum())), "after": max(0.0, 1 - float(after[shown].sum())),
+            "before": rest_of(before, shown), "after": rest_of(after, shown),
         })
     return pd.DataFrame(rows)
 
@@ -101,8 +111,8 @@ def bar_table(sampling: Sampling, coin: float, token_id: int, most: int, text: T
     if others := sampling.vocab_size - len(ids):
         rows.append({
             "token": f"(the other {others:,} tokens)", "id": -1, "coin": "" if token_id in ids else f"{coin:.6f}",
-            "raw probability": max(0.0, 1 - float(sampling.raw.probs[ids].sum())),
-            "used probability": max(0.0, 1 - float(ends[-1])), "from": min(1.0, float(ends[-1])), "to": 1.0,
+            "raw probability": rest_of(sampling.raw.probs, ids),
+            "used probability": rest_of(sampling.used.probs, ids), "from": min(1.0, float(ends[-1])), "to": 1.0,
         })
     return pd.DataFrame(rows)
 

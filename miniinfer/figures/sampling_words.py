@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from miniinfer.config import SamplingParams
+from miniinfer.trace.records import FloatArray
 from miniinfer.trace.sampling import FINAL, RAW, Sampling
 
 TokenText = Callable[[int], str]  # a token's text with every character visible
@@ -122,6 +125,11 @@ def percent(p: float) -> str:
     if value < 1:
         return f"{value:.2g} %"
     return f"{value:.4g} %" if value > 99.9 and value < 100 else f"{value:.3g} %"
+
+
+def rest_of(probs: FloatArray, ids: Sequence[int]) -> float:
+    """What all other tokens have together: exactly 0 if all of them are cut, where 1 minus the sum leaves roundings."""
+    return float(np.delete(probs, ids).sum(dtype=np.float64))
 
 
 def times(count: int) -> str:
