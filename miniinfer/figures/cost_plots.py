@@ -257,5 +257,5 @@ def precision_figure(found: PrecisionComparison, colours: Palette, height: int) 
     longest = max(max(bar.x) for bar in figure.data)
     # A bar's value stands behind it, at its full size however many bars share the height.
     figure.update_xaxes(range=[0, longest * 1.15], tickformat=".0%", title=f"of {reference.dtype}")
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", showgrid=False)
     return plain(figure, colours, height, barmode="group")

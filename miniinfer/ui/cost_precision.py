@@ -82,6 +82,8 @@ def draw_precision(look: CostLook) -> None:
         f"{decode.warm_up} before thrown away; ratio by round{allocator}",
     }
     draw_table_twin(precision_table(found), "cost_precision", sources, "precision.csv", columns=COLUMNS)
+    with st.expander("What does each precision keep?"):
+        _say_what_they_are(look)
     with st.expander("Token by token"):
         texts = {t.token_id: look.text(t.token_id) for run in found.runs for t in run.tokens}
         frame = precision_tokens_table(found, texts)
@@ -94,10 +96,7 @@ def _explain(look: CostLook) -> None:
     """What the precisions are, before they are compared."""
     info = look.run.info
     with card("Fewer bytes a weight, fewer bytes to move: how much faster, and does the text become another one?"):
-        for dtype in dtypes_for(look):
-            st.text(f"{dtype}: {PRECISIONS[dtype]}")
-        if "packed" not in dtypes_for(look):
-            st.text("packed needs a GGUF file and the CPU, so it is not among them here.")
+        _say_what_they_are(look)
         one = exact(info.model.kv_bytes_per_token(info.itemsize))
         st.text(
             f"This run is in {info.dtype}: {megabytes(info.weight_bytes)} of weights with the embedding, "
@@ -105,6 +104,13 @@ def _explain(look: CostLook) -> None:
             "times, how far logits and distributions lie from the first, and the first token that differs, with its "
             "margin, will stand here."
         )
+
+
+def _say_what_they_are(look: CostLook) -> None:
+    for dtype in dtypes_for(look):
+        st.text(f"{dtype}: {PRECISIONS[dtype]}")
+    if "packed" not in dtypes_for(look):
+        st.text("packed needs a GGUF file and the CPU, so it is not among them here.")
 
 
 def _button(look: CostLook, greedy: bool) -> None:

@@ -28,7 +28,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
 LONG_PROMPT = 128  # tokens; longer ones are prefilled in fewer rounds
-FLAME, FINE_FLAME, BARS, TABLE = 186, 232, 300, 264  # px
+FLAME, FINE_FLAME, BARS, TABLE = 186, 230, 300, 258  # px
 STAGES_FIRST = "stages, then layers"
 NESTINGS: dict[str, Nesting] = {STAGES_FIRST: "stage", "layers, then stages": "layer"}
 AS_STEPPED, BESIDE = "as it was stepped", "measured beside it"
@@ -166,10 +166,12 @@ def _measure(look: CostLook, say: Say) -> Measurement[tuple[StepTimes, StepTimes
 
 def run_steps_table(look: CostLook) -> None:
     """Every step of the run, with its own time."""
-    columns: dict[str, Any] = {"ms": MS, "recording ms": MS, "weight bytes": BYTES, "KV bytes": BYTES}
+    frame = run_table(look.run.steps)
+    times = {name: MS for name in frame.columns if name.endswith("ms")}
+    columns: dict[str, Any] = times | {"weight bytes": BYTES, "KV bytes": BYTES}
     sources = {Provenance.MEASURED: "ms, of the run as it was stepped", Provenance.COMPUTED: "bytes read"}
     draw_table_twin(
-        run_table(look.run.steps), "cost_run", sources, "run-steps.csv", columns=columns, height=220
+        frame, "cost_run", sources, "run-steps.csv", columns=columns, height=220
     )
 
 
