@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from miniinfer.config import SamplingParams
 from miniinfer.trace.records import FloatArray
@@ -127,7 +128,7 @@ def percent(p: float) -> str:
     return f"{value:.4g} %" if value > 99.9 and value < 100 else f"{value:.3g} %"
 
 
-def rest_of(probs: FloatArray, ids: Sequence[int]) -> float:
+def rest_of(probs: FloatArray, ids: Sequence[int] | NDArray[np.int64]) -> float:
     """What all other tokens have together: exactly 0 if all of them are cut, where 1 minus the sum leaves roundings."""
     return float(np.delete(probs, ids).sum(dtype=np.float64))
 
