@@ -13,8 +13,10 @@ from miniinfer.figures.palette import Palette
 
 def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
     """Give a figure the look of all of them. layout: what plotly's update_layout takes."""
-    figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
-    figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    axis = {
+        "gridcolor": colours.grid, "zeroline": False, "fixedrange": True, "automargin": True, "separatethousands": True,
+    }  # fmt: skip
+    figure.update_xaxes(axis).update_yaxes(axis)
     return figure.update_layout(
         height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},

@@ -59,7 +59,8 @@ def test_opening_a_view_measures_nothing_and_says_what_to_do(app: App, view: str
     assert len(plots(app)) == {"Where time goes": 2, "Precision": 0, "Predict": 0}.get(view, 1), "what the run holds"
     assert {"Where time goes": "as it was stepped", "Why": "has not been calibrated yet",
             "Per token": "measure at some lengths", "Cache on / off": "The proof and both times will stand here",
-            "Precision": "packed: the file's own 4-bit blocks", "Predict": "Which bar is longer"}[view] in texts(app)  # fmt: skip
+            "Precision": "packed: the file's own 4-bit blocks", "Predict": "Which bar is longer",
+            }[view] in texts(app)  # fmt: skip
 
 
 @pytest.mark.parametrize("view", VIEWS)
