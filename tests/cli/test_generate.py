@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from miniinfer.cli.generation import Generation
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:
@@ -179,3 +180,26 @@ def test_an_aborted_request_still_prints_its_last_line(command: Run) -> None:
     assert result["finish_reason"] == "abort"
     assert "penalties" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["--json", None])
+def test_an_interrupted_one_says_what_it_had(
+    command: Run, model: LoadedModel, monkeypatch: pytest.MonkeyPatch, form: str | None
+) -> None:
+    steps = Generation.step
+
+    def step(self: Generation) -> tuple[dict[str, Any], str] | None:
+        if len(self.records) == 3:
+            raise KeyboardInterrupt
+        return steps(self)
+
+    monkeypatch.setattr(Generation, "step", step)
+    status, out, err = command("generate", FRANCE, "--temperature", "0", *([form] if form else []))
+    assert status == 130
+    if form:
+        *_, result = objects(out)
+        assert (result["finish_reason"], len(result["output_ids"])) == ("abort", 3)
+        assert model.tokenizer.decode(result["output_ids"]) == result["text"]
+    else:
+        assert out == " Paris.\n\n"  # the third token is a line end
+        assert re.split(r"  +|\n", err)[:4] == ["finish_reason", "abort", "prompt", "5 tokens"]
