@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from miniinfer.cli import bootstrap, loading
 from miniinfer.cli.arguments import add_device_options, add_model_option, real, valid_text, whole
-from miniinfer.cli.output import table, write_json
+from miniinfer.cli.output import plural, table, write_json
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 
@@ -102,13 +102,13 @@ def summary(records: list[dict[str, Any]], result: dict[str, Any], device: str, 
     decode = [record["ms"] for record in records if record["phase"] == "decode"]
     rows = [
         ("finish_reason", result["finish_reason"]),
-        ("prompt", f"{len(result['prompt_ids'])} tokens"),
-        ("output", f"{len(result['output_ids'])} tokens"),
-        ("prefill", f"{sum(prefill):.1f} ms in {len(prefill)} step{'s' * (len(prefill) != 1)}"),
+        ("prompt", plural(len(result["prompt_ids"]), "token")),
+        ("output", plural(len(result["output_ids"]), "token")),
+        ("prefill", f"{sum(prefill):.1f} ms in {plural(len(prefill), 'step')}"),
     ]
     if decode:
         mean = sum(decode) / len(decode)
         rows.append(("decode", f"{mean:.1f} ms a token, {1000 / mean:.1f} tokens/s"))
-    rows.append(("KV cache", f"{records[-1]['kv_bytes']:,} bytes for {records[-1]['context_len']} positions"))
+    rows.append(("KV cache", f"{records[-1]['kv_bytes']:,} bytes for {plural(records[-1]['context_len'], 'position')}"))
     rows.append(("run on", f"{device}, {dtype}"))
     return table(rows)

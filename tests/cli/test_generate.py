@@ -172,6 +172,12 @@ def test_a_top_k_above_the_vocabulary_is_clamped_with_a_note(command: Run) -> No
     assert "top_k 60,000 is above the vocabulary of 49,152 tokens" in err
 
 
+def test_a_stop_id_beyond_the_vocabulary_is_said_to_stop_nothing(command: Run) -> None:
+    status, _, err = command("generate", "Hi", "--stop-id", "49152", "--max-new-tokens", "1")
+    assert status == 0
+    assert "Stop id 49152 stops nothing: the vocabulary ends at 49151." in err
+
+
 def test_an_aborted_request_still_prints_its_last_line(command: Run) -> None:
     status, out, err = command("generate", "Hi", "--repetition-penalty", "1e-300", "--json")
     *_, result = objects(out)
