@@ -37,7 +37,8 @@ class SavedModel:
 
 @dataclass(frozen=True)
 class SavedStep:
-    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name.
+    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name;
+    recording_ms: what the recorder took beside them, None in runs that were saved before it was kept.
     token_id, logprob and coin are None while a prefill is unfinished; params: index into `SavedRun.params`."""
 
     num_scheduled: int
@@ -48,6 +49,7 @@ class SavedStep:
     logprob: float | None
     coin: float | None
     params: int
+    recording_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -163,4 +165,5 @@ def _step(value: dict[str, Any], num_params: int) -> SavedStep:
     return SavedStep(
         whole(value["num_scheduled"], 1), real(value["step_ms"]), stage_ms, maybe(whole, value["token_id"]),
         true_or_false(value["forced"]), maybe(logprob, value["logprob"]), maybe(real, value["coin"]), params,
+        maybe(real, value.get("recording_ms")),
     )

@@ -133,7 +133,7 @@ def _step_to_json(meta: StepMeta) -> dict[str, Any]:
 
 
 def read_step(value: Any) -> StepMeta:
-    v = exactly(value, STEP)
+    v = exactly({"recording_ms": None} | mapping(value), STEP)  # version 1 did not keep it
     stages = {text(name, 40): real(ms, 0) for name, ms in mapping(v["stage_ms"]).items()}
     if len(stages) > 100:
         raise ValueError("a step has too many stages")
@@ -144,7 +144,8 @@ def read_step(value: Any) -> StepMeta:
         num_scheduled=whole(v["num_scheduled"], 1, MOST_POSITIONS),
         context_len=whole(v["context_len"], 1, MOST_POSITIONS), step_ms=real(v["step_ms"], 0, 1e12), stage_ms=stages,
         token_id=maybe(whole, v["token_id"]), forced=true_or_false(v["forced"]), logprob=maybe(logprob, v["logprob"]),
-        coin=maybe(lambda x: real(x, 0, 1), v["coin"]), **sizes,
+        coin=maybe(lambda x: real(x, 0, 1), v["coin"]),
+        recording_ms=maybe(lambda x: real(x, 0, 1e12), v["recording_ms"]), **sizes,
     )
 
 

@@ -14,7 +14,7 @@ from miniinfer.ui.cost_precision import draw_precision
 from miniinfer.ui.cost_predict import draw_predict
 from miniinfer.ui.cost_roofline import draw_roofline
 from miniinfer.ui.cost_time import draw_time
-from miniinfer.ui.recorded_words import when_live
+from miniinfer.ui.page import draw_waiting, page
 from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
@@ -30,15 +30,12 @@ def draw_cost(session: Session) -> None:
 
     @st.fragment
     def body() -> None:
-        with st.container(key="page_body"), st.container(key="cost"):
-            st.subheader("What does a token cost, and where does the time go?", anchor=False)
+        with page("cost", "What does a token cost, and where does the time go?"):
             run = session.timeline.current
             if not isinstance(run, LiveRun):
-                if session.status.state == "failed":
-                    st.text(session.status.text)
-                st.text(
-                    "A recorded run cannot be measured. Times, bytes and operations of the real model will stand here "
-                    + when_live(session)
+                draw_waiting(
+                    session, "Times, bytes and operations of the real model will stand here",
+                    "A recorded run cannot be measured.",
                 )
                 return
             chosen = draw_views("cost_view", list(VIEWS), "Where time goes")

@@ -30,7 +30,7 @@ def make_live(session: Session, run: RecordedRun) -> None:
         steps = tuple(
             SavedStep(
                 m.num_scheduled, m.step_ms, m.stage_ms, m.token_id, m.forced, m.logprob, m.coin,
-                settings.index(known[place]),
+                settings.index(known[place]), m.recording_ms,
             )
             for m, place in zip(run.steps, places, strict=True)
         )

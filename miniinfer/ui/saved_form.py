@@ -56,14 +56,16 @@ def _saved_step(record: StepRecord, params: int) -> SavedStep:
     part = record.sequences[0]
     stages = {name: round(ms, 4) for name, ms in record.stage_ms.items()}
     return SavedStep(
-        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params
+        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params,
+        None if record.recording_ms is None else round(record.recording_ms, 4),
     )
 
 
 def known_steps(saved: SavedRun) -> list[KnownStep]:
     return [
         KnownStep(
-            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params]
+            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params],
+            s.recording_ms,
         )
         for s in saved.steps
     ]

@@ -112,6 +112,6 @@ def _steps(saved: SavedRun, position_bytes: int) -> list[StepMeta]:
             step=number, phase="prefill" if phase == "prefill" else "decode", num_scheduled=step.num_scheduled,
             context_len=context, step_ms=step.step_ms, stage_ms=step.stage_ms, token_id=step.token_id,
             forced=step.forced, logprob=step.logprob, coin=step.coin, kv_used_bytes=used, kv_allocated_bytes=held,
-            kv_reserved_bytes=0, weight_bytes_read=0, kv_bytes_read=used,
+            kv_reserved_bytes=0, weight_bytes_read=0, kv_bytes_read=used, recording_ms=step.recording_ms,
         ))
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,23 +12,30 @@ from streamlit.delta_generator import DeltaGenerator
 from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
 
+ROW = 26  # px
+
 
 def draw_table_twin(
-    frame: pd.DataFrame, key: str, source: Provenance, file_name: str, *, height: int | None = None,
-    columns: dict[str, Any] | None = None, narrow: bool = False,
+    frame: pd.DataFrame, key: str, source: Provenance | Mapping[Provenance, str], file_name: str, *,
+    height: int | None = None, columns: Mapping[str, Any] | None = None, narrow: bool = False,
+    csv: Callable[[], pd.DataFrame] | None = None,
 ) -> None:
     """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
-    height: in px, for a table that scrolls in a place of its own. columns: how they are shown. narrow: it stands in
-    half the page.
+    source: of all figures, or what comes from where. height: in px, for a table that scrolls in a place of its own.
+    columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
+    table.
     """
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto", column_config=columns,
-        placeholder="",
+        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto",
+        column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
     left, *places = st.columns([4, 3, 3] if narrow else [8, 2, 2], vertical_alignment="center")
-    left.caption(f"Figures: {source.value}.")
-    draw_saves(frame, key, file_name, places)
+    if isinstance(source, Provenance):
+        left.caption(f"Figures: {source.value}.")
+    else:
+        left.caption(" · ".join(f"{each.value}: {what}" for each, what in source.items()))
+    draw_saves(csv or frame, key, file_name, places)
 
 
 def draw_saves(
