@@ -135,6 +135,11 @@ class App:
         return len(self._components["workspace"].bytes)
 
     @property
+    def address(self) -> dict[str, str]:
+        """Session, run and step in the address; `panel` is test_views.py's."""
+        return {name: value for name, value in self.test.query_params.items() if name != "panel"}
+
+    @property
     def transport(self) -> dict[str, Any]:
         return json.loads(self._components["transport"].json)
 
