@@ -41,5 +41,5 @@ def short_name(prompt: str) -> str:
 
 def branch_name(run: LiveRun, edit: Edit) -> str:
     """Where a branch left its trunk, and with what."""
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
+    what = "new settings" if isinstance(edit, ChangeParams) else f"“{visible(run.describe(edit.token_id).text)}”"
     return f"step {edit.step}: {what}"

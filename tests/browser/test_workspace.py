@@ -142,6 +142,8 @@ def test_forcing_a_candidate_starts_a_branch_and_keeps_the_run(visit):
     after = output_of(page)
     assert after[:8] == before[:8], "what came before the forced token is the same"
     assert after[8] != before[8]
+    expect(page.get_by_test_id("transport-runs")).to_contain_text("The capital of France is ›step 4: “")
+    assert page.get_by_test_id("next-list").evaluate("list => list.clientHeight % 23") == 0, "no row is cut in half"
     tab.expect_step("step 4")
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 5")
