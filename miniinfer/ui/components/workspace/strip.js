@@ -23,6 +23,7 @@ export function createStrip(bus) {
   );
   const clear = h("button", {
     type: "button",
+    class: "clear",
     text: "follow the step",
     title: "Leave the selected token (Esc)",
     "data-testid": "strip-clear",
