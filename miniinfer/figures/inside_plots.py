@@ -76,7 +76,7 @@ def histogram_figure(view: TensorView, colours: Palette, height: int) -> go.Figu
     figure = go.Figure(go.Bar(
         x=centres, y=counts, width=np.diff(edges), marker_color=colours.step, marker_line_width=0,
         customdata=np.stack((edges[:-1], edges[1:]), 1) if len(edges) else None,
-        hovertemplate="%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:,} values<extra></extra>",
+        hovertemplate="%{customdata[0]:.4g} to %{customdata[1]:.4g}: %{y:,} of them<extra></extra>",
     ))  # fmt: skip
     top = float(np.log10(max(float(counts.max()), 1.0))) if len(counts) else 1.0
     figure.update_yaxes(type="log", title="values (log)", dtick=1, range=[-0.3, 1.08 * top + 0.1])
@@ -101,6 +101,7 @@ def lines_figure(
         every = max(1, -(-count // 10))
         shown = list(range(0, count, every))
         figure.update_xaxes(tickvals=shown, ticktext=[labels[i] for i in shown])
+        figure.update_layout(meta={"places": list(labels)})  # what the pointer is told, also between two ticks
     else:
         figure.update_xaxes(title="layer", nticks=12)
     if mark is not None:

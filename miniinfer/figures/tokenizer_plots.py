@@ -46,19 +46,16 @@ def rows_figure(embedded: EmbeddedText, first: int, text: TokenText, chosen: int
     """X as it goes in: a row for each token, a column for each of the E dimensions. first: position of the first row;
     chosen: the position looked at."""
     count = len(embedded.ids)
-    y = list(range(count))
-    scale = colour_limit(embedded)
-    figure = go.Figure(go.Heatmap(
-        z=embedded.rows, y=y, zmin=-scale, zmax=scale,
-        colorscale=[[i / (len(colours.signed) - 1), colour] for i, colour in enumerate(colours.signed)],
-        colorbar={"title": {"text": "value", "font": {"size": 12}}, "thickness": 10, "len": 1.0, "outlinewidth": 0},
-        customdata=[[f"{first + i}: {for_plotly(text(token_id))}"] * embedded.rows.shape[1]
-                    for i, token_id in enumerate(embedded.ids)],
-        hovertemplate="%{customdata}<br>dimension %{x}: %{z:.5f}<extra></extra>",
-    ))  # fmt: skip
     labels = [f"{for_plotly(text(token_id))}  {first + i}" for i, token_id in enumerate(embedded.ids)]
     labels = [f"<b>{label}</b>" if first + i == chosen else label for i, label in enumerate(labels)]
-    figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
+    scale = colour_limit(embedded)
+    figure = go.Figure(go.Heatmap(
+        z=embedded.rows, y=labels, zmin=-scale, zmax=scale,
+        colorscale=[[i / (len(colours.signed) - 1), colour] for i, colour in enumerate(colours.signed)],
+        colorbar={"title": {"text": "value", "font": {"size": 12}}, "thickness": 10, "len": 1.0, "outlinewidth": 0},
+        hovertemplate="%{y}<br>dimension %{x}: %{z:.5f}<extra></extra>",
+    ))  # fmt: skip
+    figure.update_yaxes(type="category", dtick=1, autorange="reversed", showgrid=False)
     figure.update_xaxes(title=f"dimension, 0 to {embedded.rows.shape[1] - 1}", showgrid=False)
     return _plain(figure, colours, max(260, CELLS * count + 60))
 

@@ -17,7 +17,8 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray
 from miniinfer.trace.shift import moved_by_rows
-from miniinfer.ui.attention_look import Look, choose_head, plot, twin
+from miniinfer.ui.attention_look import Look, head_picker, twin
+from miniinfer.ui.figure import draw_figure
 
 ALL = "attention_all_off"  # the session's key: ((run, position), moved [L, H], likeliest token then)
 
@@ -46,12 +47,16 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     )
     if whole:
         most = max(float(moved.max()), 1e-6)
-        plot(
+        draw_figure(
             heads_map(moved, (look.layer, look.head), "moved", look.colours, most=most), "attention_each_map",
-            "Probability moved by each head", selection_mode="points", on_select=_from_map,
+            f"Probability moved by each head, knocked out alone at position {look.position}",
+            on_pick=head_picker(look),
         )
     else:
-        plot(moved_figure(moved[0], look.head, look.colours, 180), "attention_each_bars", "Probability moved")
+        draw_figure(
+            moved_figure(moved[0], look.head, look.colours, 180), "attention_each_bars",
+            f"Layer {look.layer}: probability moved by each head, knocked out alone at position {look.position}",
+        )
 
     def table() -> pd.DataFrame:
         texts = [[visible(run.describe(int(i)).text) for i in row] for row in best]
@@ -71,9 +76,3 @@ def _moved(look: Look, run: LiveRun, layers: Iterable[int]) -> tuple[FloatArray,
 
     found = [look.ask(lambda layer=layer: off(layer)) for layer in layers]  # type: ignore[misc]
     return np.stack([moved for moved, _ in found]), [best for _, best in found]
-
-
-def _from_map() -> None:
-    found = st.session_state["attention_each_map"]["selection"]["points"]
-    if found:
-        choose_head(int(found[0]["x"]), int(found[0]["y"]))

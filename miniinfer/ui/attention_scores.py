@@ -11,7 +11,8 @@ from miniinfer.figures.attention_words import RECORDED
 from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
-from miniinfer.ui.attention_look import KEY, Look, plot, twin
+from miniinfer.ui.attention_look import KEY, Look, twin
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
@@ -39,7 +40,7 @@ def draw_scores(look: Look) -> None:
     shown = _recorded_maps(look, pooled) if look.live is None else _maps(look, pooled)
     map_look = MapLook(look.length, look.position, look.run.info.model.head_dim, look.hide_first)
     figure = maps_figure(shown, map_look, look.text, look.colours, HEIGHT)
-    plot(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
+    draw_figure(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
     if look.live is None:

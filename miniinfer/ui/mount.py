@@ -17,6 +17,7 @@ _batching = st.components.v2.component(
     "miniinfer.batching", js="batching/main.js", css="batching/batching.css"
 )
 _program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
+_figure = st.components.v2.component("miniinfer.figure", js="figure/main.js", css="figure/figure.css")
 _tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
 
 
@@ -43,6 +44,17 @@ def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
     """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
     _tokenizer(key=key, data=data)
+
+
+def mount_figure(key: str, message: bytes, on_pick: Callable[[], None]) -> None:
+    """message: as figures/figure_message.py makes it. on_pick: `picked(key)` is the point that was clicked."""
+    _figure(key=key, data=message, on_pick_change=on_pick)
+
+
+def picked(key: str) -> tuple[Any, Any] | None:
+    """(x, y) of the point that was clicked in a figure, in its callback; None for what is no point."""
+    point = (st.session_state.get(key) or {}).get("pick")
+    return (point.get("x"), point.get("y")) if isinstance(point, dict) else None
 
 
 def ask_of(component: str) -> Any:

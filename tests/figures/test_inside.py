@@ -36,12 +36,13 @@ from miniinfer.figures.inside_tables import (
     watch_table,
 )
 from miniinfer.figures.palette import palette
-from miniinfer.trace.identities import identities_of
+from miniinfer.trace.identities import check_identities
 from miniinfer.trace.inside_records import FieldLook, StageLook, TensorFacts, TensorView
 from miniinfer.trace.logit_lens import logit_lens
+from miniinfer.trace.parts import finished
 from miniinfer.trace.replay import rows_of
-from miniinfer.trace.stage_rows import stage_rows
-from miniinfer.trace.two_ways import both_ways
+from miniinfer.trace.stage_rows import read_stage_rows
+from miniinfer.trace.two_ways import compare_both_ways
 from tests.engine.tiny import TINY
 from tests.trace.live import live_run
 
@@ -199,7 +200,7 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     run = live_run()
     for _ in range(3):
         run.step()
-    rows = stage_rows(run, rows_of(run, 1), 4)
+    rows = finished(read_stage_rows(run, rows_of(run, 1), 4))
     watched = rows.over_layers("q")
     frame = watch_table(watched, 13)
     assert frame["value 13"].tolist() == [float(t.values[1, 5]) for t in watched]
@@ -219,12 +220,12 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     assert np.array_equal(picture.z, lens.top_probs)
     assert picture.text[-1][0] == f"<b>&lt;{lens.final_id}&gt;</b>"
 
-    found = identities_of(run, rows_of(run, 1))
+    found = finished(check_identities(run, rows_of(run, 1)))
     assert identities_table(found)[""].tolist() == ["✓"] * len(found)
     by_layer = identities_by_layer(found, 3)
     assert by_layer["the stream goes on"].isna().tolist() == [True, False, False]
 
-    ways = both_ways(run, 4)
+    ways = finished(compare_both_ways(run, 4))
     names, matrix = two_ways_matrix(ways, 3)
     assert matrix.shape == (len(names), 3)
     last = [d.largest for d in ways.comparison.differences if d.name == "q" and d.stage == "rope"]

@@ -17,7 +17,7 @@ function cell(value) {
 }
 
 export function saveCsv(name, header, rows) {
-  save(`${name}.csv`, new Blob([toCsv(header, rows)], { type: "text/csv;charset=utf-8" }));
+  saveBlob(`${name}.csv`, new Blob([toCsv(header, rows)], { type: "text/csv;charset=utf-8" }));
 }
 
 /** picture: as drawPicture of picture.js takes it. Resolves when the file was handed to the browser. */
@@ -25,7 +25,7 @@ export async function savePng(name, picture) {
   const canvas = drawPicture(picture);
   const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   if (!blob) throw new Error(`the picture of ${canvas.width} x ${canvas.height} pixels could not be made`);
-  save(`${name}.png`, blob);
+  saveBlob(`${name}.png`, blob);
 }
 
 /** Parts of a file's name: letters and digits of any script, joined by "-". */
@@ -41,7 +41,8 @@ export const fileName = (...parts) =>
     .filter(Boolean)
     .join("_");
 
-function save(name, blob) {
+/** Hand a file to the browser. */
+export function saveBlob(name, blob) {
   const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
