@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 from bench import report
 from bench.interface import _chromium, _prints_to_stderr, new_run
 from bench.passage import passage
 from bench.report import Figure
+from miniinfer.errors import MiniInferError
 from miniinfer.models.text import load_tokenizer
 from tests.browser.conftest import READY, running_app
 
@@ -94,8 +96,13 @@ def _view(page: Page, size: Size, name: str, key: str, view: str, drawn: str) ->
 
 
 def _menu(page: Page, name: str) -> None:
-    page.get_by_test_id("stPopover").first.locator("button").first.click()
-    page.get_by_test_id("stPopoverBody").get_by_role("link", name=name, exact=True).wait_for()
+    """Open the page menu. An answer that comes in this very moment may close it again."""
+    link = page.get_by_test_id("stPopoverBody").get_by_role("link", name=name, exact=True)
+    for _ in range(5):
+        page.get_by_test_id("stPopover").first.locator("button").first.click()
+        with suppress(TimeoutError):
+            return link.wait_for(timeout=5000)
+    raise MiniInferError(f"The page menu did not open, so {name} could not be chosen. Start the bench again.")
 
 
 def _leave(page: Page) -> None:

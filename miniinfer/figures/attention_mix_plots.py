@@ -25,11 +25,11 @@ def mix_figure(
     order = mix_order(row, hide_first=hide_first)
     mixed = row.mixed
     lines = [mixed[j] for j in order[:count]]
-    labels = [f"{label(j, text)}  {row.shares[j]:.0%}" for j in order[:count]]
+    labels = [f"{label(j, text)}  {_share(row.shares[j])}" for j in order[:count]]
     rest = order[count:]
     if rest:
         lines.append(mixed[rest].sum(0))
-        labels.append(f"the other {len(rest):,}  {float(row.shares[rest].sum()):.0%}")
+        labels.append(f"the other {len(rest):,}  {_share(row.shares[rest].sum())}")
     if hide_first:
         labels.append("z less the first token")
         lines.append(row.z - mixed[0])
@@ -49,6 +49,12 @@ def mix_figure(
     figure.update_xaxes(title="dimension of the head", showgrid=False, nticks=9)
     figure.update_yaxes(autorange="reversed", tickmode="linear", dtick=1, showgrid=False)
     return plain(figure, colours, height, showlegend=False)
+
+
+def _share(share: float) -> str:
+    """Whole percent, with a real minus; nothing below half a percent has a sign."""
+    percent = round(100 * float(share))
+    return f"{percent} %".replace("-", "\u2212")
 
 
 def heads_added_figure(row: HeadRow, colours: Palette, height: int) -> go.Figure:

@@ -54,7 +54,7 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
         )
     else:
         draw_figure(
-            moved_figure(moved[0], look.head, look.colours, 180), "attention_each_bars",
+            moved_figure(moved[0], look.head, look.colours, 164), "attention_each_bars",
             f"Layer {look.layer}: probability moved by each head, knocked out alone at position {look.position}",
         )
 

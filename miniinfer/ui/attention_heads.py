@@ -50,7 +50,7 @@ def draw_heads(look: Look) -> None:
     table = table.sort_values(kind, ascending=False, kind="stable", ignore_index=True)
     st.session_state["attention_heads_order"] = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
     st.dataframe(
-        table, key="attention_heads_table", hide_index=True, width="stretch", height=220, row_height=26,
+        table, key="attention_heads_table", hide_index=True, width="stretch", height=206, row_height=26,
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row",
         placeholder="",
     )

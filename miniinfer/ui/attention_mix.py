@@ -14,7 +14,7 @@ from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 9  # positions in the figure; the table has all
-HEIGHT = 330
+HEIGHT = 290
 
 
 def draw_mix(look: Look) -> None:

@@ -37,12 +37,12 @@ def draw_rope(look: Look) -> None:
     st.text(_sentence(look, rotation))
     pairs = (spread_pairs if which == "fast to slow" else strongest_pairs)(rotation, PAIRS)
     draw_figure(
-        pairs_figure(rotation, pairs, look.colours, 268), "attention_pairs_figure",
+        pairs_figure(rotation, pairs, look.colours, 226), "attention_pairs_figure",
         f"{look.words}, key at {key}: pairs before and after RoPE",
     )
     st.markdown("**What would these two score at another distance?**")
     draw_figure(
-        distance_figure(rotation, look.colours, 196), "attention_distance",
+        distance_figure(rotation, look.colours, 176), "attention_distance",
         f"{look.words}, key at {key}: score over distance",
     )
     st.caption(

@@ -30,14 +30,14 @@ def draw_watch(look: InsideLook) -> None:
     with left:
         st.markdown(f"**How long is {name} at position {look.position} after each layer?**")
         draw_figure(
-            lines_figure({"norm": frame["norm"].tolist()}, look.colours, 320, y=f"L2 norm of {name}"),
+            lines_figure({"norm": frame["norm"].tolist()}, look.colours, 256, y=f"L2 norm of {name}"),
             "inside_watch_norm", f"Norm of {name} at position {look.position} over the layers", name=f"{name}_norm",
         )
     with right:
         st.markdown(f"**What happens to coordinate {coordinate}{where}?**")
         values = frame[f"value {coordinate}"].tolist()
         draw_figure(
-            lines_figure({"value": values}, look.colours, 320, y=f"{name}[{coordinate}]"), "inside_watch_value",
+            lines_figure({"value": values}, look.colours, 256, y=f"{name}[{coordinate}]"), "inside_watch_value",
             f"Coordinate {coordinate} of {name} at position {look.position} over the layers",
             name=f"{name}_{coordinate}",
         )

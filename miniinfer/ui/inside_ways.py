@@ -14,7 +14,7 @@ from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
 AT_ONCE = 768  # positions that are computed without asking first
-HEIGHT = 300
+HEIGHT = 286
 SHOWN = 6
 
 

@@ -185,7 +185,7 @@ const share = ({ low, high }, at) => (at - low) / (high - low || 1);
 function drawFlat(context, figure, bar, box) {
   const thick = bar.spec.thickness ?? 8;
   const [x, y, width] = [box.x + box.width * 0.02, box.y - 4 - thick, box.width * 0.96];
-  paint(context, bar.stops, (i) => [x + (i * width) / 256, y, width / 256 + 0.5, thick]);
+  paint(context, bar.stops, false, x, y, width, thick);
   const font = figure.font(bar.spec.tickfont?.size ?? 11);
   const ticks = barTicks(bar, Math.max(2, Math.floor(width / 52)));
   ticks.forEach((tick, i) => {
@@ -197,7 +197,7 @@ function drawFlat(context, figure, bar, box) {
 function drawUpright(context, figure, bar, box) {
   const thick = bar.spec.thickness ?? 10;
   const [x, height] = [box.x + box.width + 10, box.height];
-  paint(context, bar.stops, (i) => [x, box.y + height - ((i + 1) * height) / 256, thick, height / 256 + 0.5]);
+  paint(context, bar.stops, true, x, box.y, thick, height);
   context.strokeStyle = "rgba(128,128,128,0.5)";
   context.lineWidth = 1;
   context.strokeRect(x + 0.5, box.y + 0.5, thick - 1, height - 1);
@@ -213,10 +213,13 @@ function drawUpright(context, figure, bar, box) {
   if (title) turned(context, figure, title, x + thick + 6 + widest + lineHeight(font.size) / 2, box.y + height / 2, 90, font);
 }
 
-function paint(context, stops, rectangle) {
-  const table = coloursOf(stops);
-  table.forEach(([r, g, b], i) => {
-    context.fillStyle = `rgb(${r},${g},${b})`;
-    context.fillRect(...rectangle(i));
-  });
+/** A scale as 256 pixels in a row, or upright with the largest on top, drawn as large as it should be. */
+function paint(context, stops, upright, x, y, width, height) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = upright ? [1, 256] : [256, 1];
+  const image = new ImageData(canvas.width, canvas.height);
+  coloursOf(stops).forEach((colour, i) => image.data.set([...colour, 255], 4 * (upright ? 255 - i : i)));
+  canvas.getContext("2d").putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = true;
+  context.drawImage(canvas, x, y, width, height);
 }

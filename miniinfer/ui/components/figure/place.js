@@ -71,7 +71,7 @@ function label(figure, panel, context) {
   for (const axis of [x, y]) {
     axis.font = figure.font(size(axis));
     axis.gridded = axis.spec.showgrid !== false;
-    const few = axis.letter === "x" ? Math.max(2, Math.floor(axis.length / 64)) : Math.max(2, Math.floor(axis.length / 30));
+    const few = axis.letter === "x" ? Math.max(2, Math.floor(axis.length / 52)) : Math.max(2, Math.floor(axis.length / 30));
     const many = Math.max(2, Math.floor(axis.length / lineHeight(axis.font.size)));
     axis.ticks = ticksOf(axis, axis.category || axis.spec.tickvals ? many : few);
   }

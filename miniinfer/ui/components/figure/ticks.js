@@ -30,7 +30,11 @@ function linear({ spec, low, high }, most) {
 export function evenly(low, high, most, step = null) {
   const rough = (high - low) / Math.max(1, most - 1) || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const by = step ?? [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
+  const steps = [0.5, 1, 2, 5, 10].map((n) => n * power);
+  const fits = steps.findIndex((n) => n >= rough * 0.999);
+  // A step that is too large for two ends between which few round numbers lie gives way to the next smaller one.
+  const few = Math.floor(high / steps[fits]) - Math.ceil(low / steps[fits]) < 1;
+  const by = step ?? steps[few ? fits - 1 : fits];
   const values = [];
   for (let i = Math.ceil(low / by - 1e-9); i * by <= high + by * 1e-9 && values.length < 200; i++)
     values.push(Number((i * by).toPrecision(12)));
