@@ -15,6 +15,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 9  # positions in the figure; the table has all
 HEIGHT = 290
+FEW = 12  # positions whose table is always there
 
 
 def draw_mix(look: Look) -> None:
@@ -35,10 +36,14 @@ def draw_mix(look: Look) -> None:
         "head adds to the residual stream is its z times its part of the output matrix. Figures: computed."
     )
     st.text(_sentence(look))
-    draw_table_twin(
-        mix_table(row, mix_order(row, hide_first=look.hide_first), text), "attention_mix", Provenance.COMPUTED,
-        "mix.csv",
-    )  # fmt: skip
+    order = mix_order(row, hide_first=look.hide_first)
+    if len(order) <= FEW:
+        draw_table_twin(mix_table(row, order, text), "attention_mix", Provenance.COMPUTED, "mix.csv")
+    else:
+        twin(
+            f"Table of all {len(order):,} positions", "attention_mix", lambda: mix_table(row, order, text),
+            Provenance.COMPUTED, "mix.csv",
+        )  # fmt: skip
     twin(
         "Table of the heads", "attention_added", lambda: heads_added_table(row), Provenance.COMPUTED,
         "heads_added.csv",

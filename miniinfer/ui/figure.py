@@ -11,12 +11,15 @@ from typing import Any
 import plotly.graph_objects as go
 
 from miniinfer.figures.figure_message import figure_message
+from miniinfer.figures.plain import Spec
 from miniinfer.ui.mount import mount_figure, picked
 
 Pick = Callable[[Any, Any], None]
 
 
-def draw_figure(figure: go.Figure, key: str, alt: str, *, name: str | None = None, on_pick: Pick | None = None) -> None:
+def draw_figure(
+    figure: go.Figure | Spec, key: str, alt: str, *, name: str | None = None, on_pick: Pick | None = None
+) -> None:
     """name: of the files that its two buttons save (PNG and SVG), by default the key. on_pick: gets the coordinates of
     a point that was clicked, as the browser says them."""
 

@@ -169,9 +169,12 @@ def test_a_long_text_comes_as_a_window_or_pooled_and_never_as_its_square(app: Ap
     assert length > 90
     assert numbers(plots(app)[0].data[0].z).shape == (48, 48)
     assert f"of {length:,}" in "".join(c.value for c in app.test.caption)
-    row = frames(app)[0]
+    show(app, "Scores to weights", keys_fold=True)
+    strongest, row = frames(app)
     assert len(row) == length
     assert row["weight"].is_monotonic_decreasing
+    assert row["weight"].sum() == pytest.approx(1, abs=1e-4)
+    pd.testing.assert_frame_equal(strongest, row.head(len(strongest)))
     show(app, "Scores to weights", range="whole, pooled")
     assert max(numbers(plots(app)[0].data[0].z).shape) <= 48
     show(app, "Scores to weights", range="window", position=10)

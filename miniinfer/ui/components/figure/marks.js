@@ -43,13 +43,17 @@ function drawCells(context, figure, { x, y, box }, trace) {
   const table = coloursOf(trace.colorscale);
   const canvas = Object.assign(document.createElement("canvas"), { width: columns, height: rows });
   const image = new ImageData(columns, rows);
+  const pixels = new Uint32Array(image.data.buffer);
+  const packed = table.map(([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r);
+  const [low, by] = [trace.zmin, 255 / (trace.zmax - trace.zmin || 1)];
   const down = y.to(trace.py[rows - 1]) >= y.to(trace.py[0]);
-  for (let i = 0; i < rows; i++)
+  for (let i = 0; i < rows; i++) {
+    const line = z[down ? i : rows - 1 - i];
     for (let j = 0; j < columns; j++) {
-      const value = z[down ? i : rows - 1 - i][j];
-      if (value === null || Number.isNaN(value)) continue;
-      image.data.set([...shade(table, value, trace.zmin, trace.zmax), 255], 4 * (i * columns + j));
+      const place = line[j] === null ? NaN : (line[j] - low) * by;
+      if (!Number.isNaN(place)) pixels[i * columns + j] = packed[Math.max(0, Math.min(255, Math.round(place)))];
     }
+  }
   canvas.getContext("2d").putImageData(image, 0, 0);
   const area = areaOf(x, y, trace);
   context.save();
