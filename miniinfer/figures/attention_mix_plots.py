@@ -39,7 +39,7 @@ def mix_figure(
     most = float(np.abs(values).max()) or 1.0
     cells = {
         "type": "heatmap", "z": values, "y": labels, "zmin": -most, "zmax": most, "colorscale": scale(colours.signed),
-        "colorbar": {"thickness": 8, "len": 1, "nticks": 5, "tickfont": {"size": 11}},
+        "colorbar": {"title": title("weight × value"), "thickness": 8, "nticks": 5, "tickfont": {"size": 11}},
         "hovertemplate": "%{y}<br>dimension %{x}: %{z:.4f}<extra></extra>",
     }  # fmt: skip
     above_sum = len(lines) - 1.5

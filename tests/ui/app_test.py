@@ -159,6 +159,17 @@ class App:
         return any(message.HasField("auto_rerun") for message in self._messages)
 
     @property
+    def only_fragments(self) -> bool:
+        """Whether the last run drew fragments alone."""
+        return self._was_fragment
+
+    @property
+    def sent_texts(self) -> list[str]:
+        """What st.text sent in the last run, which may have drawn a part of the page only."""
+        elements = [m.delta.new_element for m in self._messages if m.HasField("delta")]
+        return [element.text.body for element in elements if element.WhichOneof("type") == "text"]
+
+    @property
     def marked_up(self) -> list[str]:
         """Everything that goes through a markup renderer."""
         return [str(element.proto.body) for kind in MARKUP for element in self.test.get(kind)]

@@ -128,6 +128,22 @@ def test_the_page_stands_on_the_cursor_and_an_earlier_query_shows_its_mask(app: 
     assert "Nothing has gone through the model yet" in texts(app)
 
 
+def test_a_move_of_the_cursor_draws_the_body_and_leaves_the_rest(app: App) -> None:
+    attention(app)
+    run = current(app)
+    app.ask("transport", run=run.info.run_id, cursor=2)
+    assert app.only_fragments
+    assert any("at 5:" in text for text in app.sent_texts)
+    assert app.transport["cursor"] == 2
+    app.open("break_it")
+    app.ask("transport", run=run.info.run_id, cursor=1)
+    assert app.only_fragments
+    assert app.sent_texts == [], "nothing on that page depends on the cursor"
+    app.open("model")
+    app.ask("transport", run=run.info.run_id, cursor=3)
+    assert not app.only_fragments, "a page that does not say so is drawn anew"
+
+
 def test_the_first_token_can_be_hidden_and_no_number_changes(app: App) -> None:
     attention(app)
     before = frames(app)[0]
