@@ -21,6 +21,7 @@ BODY = "page_body"  # the fragment that is a page's body, where a page has one t
 DRAWN = {
     "Tokenizer": ["frame", BODY], "Attention": ["frame", BODY], "Inside a step": ["frame", BODY], "Break it": ["frame"],
 }  # fmt: skip
+RUNS = "runs"  # the page that the run menu leads to
 
 
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
@@ -33,6 +34,8 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
     @st.fragment(key="frame", run_every=POLL_SECONDS if busy else None)
     def frame() -> None:
         asked = st.session_state.pop("transport_asked", False)
+        if st.session_state.pop("go_to_runs", False):
+            st.switch_page(next(other for other in pages if other.url_path == RUNS))
         if busy and session.status.state in ("ready", "failed"):
             session.go_live()
             st.rerun()
@@ -67,12 +70,13 @@ def _on_ask(session: Session, drawn: list[str] | None) -> Any:
 
     def on_ask() -> None:
         asked = ask_of("transport")
-        if asked is None:
-            return
-        session.handle(Ask.parse(asked))
-        if drawn is not None:
-            with suppress(StreamlitAPIException):  # the page was left before its body had been drawn once
-                st.rerun(drawn)
-        st.session_state["transport_asked"] = True
+        if isinstance(asked, dict) and asked.get("page") == RUNS:
+            st.session_state["go_to_runs"] = True
+        elif asked is not None:
+            session.handle(Ask.parse(asked))
+            if drawn is not None:
+                with suppress(StreamlitAPIException):  # the page was left before its body had been drawn once
+                    st.rerun(drawn)
+            st.session_state["transport_asked"] = True
 
     return on_ask

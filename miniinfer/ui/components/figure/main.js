@@ -8,6 +8,7 @@ import "../shared/dom.js";
 import "../shared/export.js";
 import "../shared/picture.js";
 import "../shared/scales.js";
+import "../shared/svg.js";
 import "./chrome.js";
 import "./hover.js";
 import "./marks.js";

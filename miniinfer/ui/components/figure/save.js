@@ -1,6 +1,6 @@
 // A figure as a file, with its title above it, on the page's own background.
 
-import { saveBlob } from "../shared/export.js";
+import { save as saveFile } from "../shared/export.js";
 import { paint } from "./paint.js";
 import { SvgContext } from "./svg.js";
 import { drawText } from "./text.js";
@@ -25,7 +25,7 @@ export async function save(figure, name, title, kind) {
   if (kind === "svg") {
     const context = new SvgContext(width, height);
     draw(context);
-    return saveBlob(`${name}.svg`, new Blob([context.toString()], { type: "image/svg+xml" }));
+    return saveFile(`${name}.svg`, new Blob([context.toString()], { type: "image/svg+xml" }));
   }
   const canvas = Object.assign(document.createElement("canvas"), { width: SHARPER * width, height: SHARPER * height });
   const context = canvas.getContext("2d");
@@ -33,6 +33,6 @@ export async function save(figure, name, title, kind) {
   draw(context);
   const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   if (!blob) throw new Error(`the picture of ${canvas.width} x ${canvas.height} pixels could not be made`);
-  saveBlob(`${name}.png`, blob);
+  saveFile(`${name}.png`, blob);
 }
 

@@ -110,7 +110,7 @@ export class SvgContext {
       x: short(x), y: short(y + Number(size) * BASELINES[this.textBaseline]), fill: this.fillStyle, "text-anchor": anchor,
       "font-size": size, "font-family": family, "font-weight": weight?.trim() ?? "400", "xml:space": "preserve",
     });
-    el.textContent = text;
+    el.textContent = printable(text);
   }
 
   drawImage(canvas, x, y, width, height) {
@@ -139,3 +139,9 @@ export class SvgContext {
 }
 
 const short = (value) => Number(value.toFixed(2));
+
+// XML has no way to write most controls and halves of pairs.
+const printable = (text) =>
+  String(text)
+    .toWellFormed()
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd");

@@ -1,4 +1,4 @@
-// Saves what a panel shows as a file: its table as CSV, its picture as PNG. Nothing is sent anywhere.
+// Saves what a panel shows as a file: its table as CSV or Parquet, its picture as PNG. Nothing is sent anywhere.
 
 import { drawPicture } from "./picture.js";
 
@@ -17,7 +17,7 @@ function cell(value) {
 }
 
 export function saveCsv(name, header, rows) {
-  saveBlob(`${name}.csv`, new Blob([toCsv(header, rows)], { type: "text/csv;charset=utf-8" }));
+  save(`${name}.csv`, new Blob([toCsv(header, rows)], { type: "text/csv;charset=utf-8" }));
 }
 
 /** picture: as drawPicture of picture.js takes it. Resolves when the file was handed to the browser. */
@@ -25,7 +25,7 @@ export async function savePng(name, picture) {
   const canvas = drawPicture(picture);
   const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
   if (!blob) throw new Error(`the picture of ${canvas.width} x ${canvas.height} pixels could not be made`);
-  saveBlob(`${name}.png`, blob);
+  save(`${name}.png`, blob);
 }
 
 /** Parts of a file's name: letters and digits of any script, joined by "-". */
@@ -42,7 +42,7 @@ export const fileName = (...parts) =>
     .join("_");
 
 /** Hand a file to the browser. */
-export function saveBlob(name, blob) {
+export function save(name, blob) {
   const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
