@@ -60,7 +60,7 @@ def app_process(
     port: int, environment: dict[str, str] | None = None
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     command = [
-        sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true",
+        sys.executable, "-m", "streamlit", "run", "serve.py", "--server.port", str(port), "--server.headless", "true",
         "--server.address", "127.0.0.1",
     ]
     app = subprocess.Popen(command, cwd=ROOT, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL)

@@ -45,6 +45,9 @@ export function bar(el, share) {
   if (el.style.transform !== value) el.style.transform = value;
 }
 
+/** How much larger than its own pixels an element is drawn (large type); what the window measures is divided by it. */
+export const zoomOf = (el) => el.currentCSSZoom ?? 1;
+
 const motion = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** True when the reader asked for less motion. */
