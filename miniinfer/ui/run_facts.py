@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from miniinfer.config import SamplingParams
+from miniinfer.models.display import tame
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, Edit, RunInfo
 
@@ -29,7 +30,7 @@ def run_info(
 
 def short_name(prompt: str) -> str:
     """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
+    words = tame(" ".join(prompt.split()))
     return words if len(words) <= 40 else words[:39] + "…"
 
 

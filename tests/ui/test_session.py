@@ -293,3 +293,4 @@ def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(sessi
 def test_short_names_are_one_line():
     assert short_name("a\n  b\tc") == "a b c"
     assert short_name("x" * 41) == "x" * 39 + "…"
+    assert short_name("a\u202eb") == "a<U+202E>b", "it would turn the words after it around"

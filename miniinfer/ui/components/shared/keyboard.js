@@ -46,6 +46,7 @@ function stepKeys(main) {
   };
   const held = (bus, { repeat }) => repeat && (bus.target !== null || bus.cursor >= bus.known);
   return {
+    first: true,
     title: "Steps",
     keys: [
       { key: "ArrowRight", shown: ["→"], does: "one step on", act: user((bus, event) => held(bus, event) || bus.forward()) },

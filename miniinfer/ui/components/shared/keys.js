@@ -6,7 +6,8 @@ export const getKeys = () => (window.__miniinferKeys ??= new Keys());
 /**
  * A group is {title, keys: [{key, shift, shown, does, act(event)}...], ready()}. key: KeyboardEvent.key, or a list of them;
  * shift: true, false (the default) or null, where it does not matter; shown: the names of the keys for the reader. ready
- * may be left out; where it says no, the group neither acts nor is shown. inside: the title stands for what has the focus.
+ * may be left out; where it says no, the group neither acts nor is shown. first: it stands on top; inside: it acts in
+ * what has the focus.
  */
 class Keys {
   #groups = []; // [group, times it was added]
@@ -25,7 +26,8 @@ class Keys {
   /** Groups that act now, those of the whole page before those of a focused part. */
   get groups() {
     const all = this.#groups.map(([group]) => group).filter((group) => group.ready?.() ?? true);
-    return [...all.filter((group) => !group.inside), ...all.filter((group) => group.inside)];
+    const order = (group) => (group.inside ? 2 : group.first ? 0 : 1);
+    return all.sort((a, b) => order(a) - order(b));
   }
 
   /** The line of the page's own table for this event, or null. */

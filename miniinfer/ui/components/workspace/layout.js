@@ -1,9 +1,10 @@
 // The grid, its two splitters, and one panel filling the window.
 
-import { h, setAttr, zoomOf } from "../shared/dom.js";
+import { h, pageTop, setAttr, zoomOf } from "../shared/dom.js";
 import { bindWithin, getKeys } from "../shared/keys.js";
 
 const MIN = { columns: 260, rows: 190 };
+const NARROW = 760; // px
 const RESIZE = {
   inside: true,
   title: "On a line between panels",
@@ -55,6 +56,7 @@ export function createLayout(bus, host, panels) {
     filled = filled === id ? null : id;
     root.classList.toggle("one", filled !== null);
     for (const panel of Object.values(panels)) panel.panel.filled(panel.panel.id === filled);
+    fit();
   }
   for (const panel of Object.values(panels)) panel.panel.onFill = fill;
 
@@ -73,8 +75,10 @@ export function createLayout(bus, host, panels) {
   let fitted = 0;
   const fit = () => {
     fitted = performance.now();
-    const top = host.getBoundingClientRect().top + window.scrollY;
-    const height = `${Math.max(480, Math.floor((window.innerHeight - top) / zoomOf(host)))}px`;
+    const narrow = host.clientWidth > 0 && host.clientWidth < NARROW;
+    root.classList.toggle("narrow", narrow && filled === null);
+    const room = Math.floor((window.innerHeight - pageTop(host)) / zoomOf(host));
+    const height = narrow && filled === null ? "auto" : `${Math.max(480, room)}px`;
     if (host.style.height !== height) host.style.height = height;
   };
   window.addEventListener("resize", fit);
