@@ -3,7 +3,7 @@
 import { explorable, spoken } from "../shared/explore.js";
 import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
-import { cellLines } from "./attention.js";
+import { cellLines } from "./celllines.js";
 import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "./canvas.js";
 import { capacity, headWindow, MOST_ROWS } from "./window.js";
 

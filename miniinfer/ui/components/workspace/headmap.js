@@ -2,7 +2,7 @@
 
 import { explorable, spoken } from "../shared/explore.js";
 import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
-import { cellLines } from "./attention.js";
+import { cellLines } from "./celllines.js";
 import { Patterns } from "./patterns.js";
 
 const LEFT = 20;
