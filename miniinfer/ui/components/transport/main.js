@@ -36,10 +36,14 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   const bus = getBus();
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = build(bus, parentElement)));
-  readTheme(mount.bar.root);
+  const { dark } = readTheme(mount.bar.root);
   readTheme(mount.help.root);
   bus.spare = { ask: (body) => send("ask", body), waits: Boolean(data?.has_driver) };
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
+  // The server drew this page's figures for the other theme: it is asked to draw them again, once.
+  const other = data && !data.has_driver && data.dark !== dark;
+  if (other && mount.redrawn !== dark) setTimeout(() => bus.spare?.ask({}));
+  mount.redrawn = other ? dark : null;
   mount.bar.paint();
   return () => {
     mount.stop();
@@ -50,7 +54,7 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 }
 
 function build(bus, parent) {
-  const mount = { bar: null, data: null, stop: null, help: createHelp() };
+  const mount = { bar: null, data: null, stop: null, redrawn: null, help: createHelp() };
   parent.append(mount.help.root);
   let shown = null;
   let stopPaint = null;

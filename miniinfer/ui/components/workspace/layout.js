@@ -77,6 +77,8 @@ export function createLayout(bus, host, panels) {
     fitted = performance.now();
     const narrow = host.clientWidth > 0 && host.clientWidth < NARROW;
     root.classList.toggle("narrow", narrow && filled === null);
+    for (const [bar, part] of [[columns, panels.next.root.offsetWidth / root.clientWidth], [rows, panels.kv.root.offsetHeight / root.clientHeight]])
+      setAttr(bar, "aria-valuenow", Math.round(100 * (part || 0)));
     const room = Math.floor((window.innerHeight - pageTop(host)) / zoomOf(host));
     const height = narrow && filled === null ? "auto" : `${Math.max(480, room)}px`;
     if (host.style.height !== height) host.style.height = height;
@@ -106,6 +108,9 @@ function splitter(orientation, label) {
     role: "separator",
     tabindex: "0",
     "aria-label": label,
+    "aria-valuemin": "0",
+    "aria-valuemax": "100",
+    "aria-valuenow": "30",
     title: "Drag to resize; double-click for the standard size",
     "data-testid": `splitter-${orientation}`,
   });
