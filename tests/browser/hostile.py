@@ -14,7 +14,6 @@ DIRECTION = "\u202eright\u202c \u2066to\u2069 left"
 CONTROL = "\u0001\u001b[31m\u0085\u200b\ufeff\u2028"
 
 NAME = f"{IMAGE} $x^2$ :material:home: \u202egif"  # no slash: it is the name of a file
-RUN_NAME = "<img src=x onerror=1> $x$ :material/h: \u202e"  # at most 40 characters
 PROMPT = " ".join([SCRIPT, IMAGE, MARKDOWN, DIRECTION, CONTROL])
 
 

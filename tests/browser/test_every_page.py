@@ -1,5 +1,5 @@
-"""Every page with a model, a run and texts from strangers: nothing runs, nothing is fetched, nothing is cut off, and people who
-see, hear or point differently can use it. One tab for all; each page is visited once."""
+"""Every page with a model, a run and texts from strangers: nothing runs, nothing is fetched, nothing is cut off, and
+people who see, hear or point differently can use it. One tab for all; each page is visited once."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ WIDER = """() => [...document.querySelectorAll("html, body, [data-testid=stMain]
     .filter(e => e.scrollWidth > e.clientWidth).map(e => e.className)"""
 DRAWN = """dark => __miniinfer.store.frame.dark === dark
     && getComputedStyle(document.querySelector("[data-testid=stApp]")).colorScheme === (dark ? "dark" : "light")"""
+
+TYPE_HALF_A_CHARACTER = """area => {
+    Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, "a\\ud800b");
+    area.dispatchEvent(new Event("input", { bubbles: true })); }"""
 
 
 class Tour(Visit):
@@ -123,3 +127,20 @@ def test_the_tour_has_all_pages(tour: Tour) -> None:
     tour.page.get_by_test_id("stPopoverButton").first.click()
     assert tour.page.get_by_test_id("stPageLink").all_inner_texts() == PAGES
     tour.page.keyboard.press("Escape")
+
+
+def test_too_many_letters_and_half_a_character(tour: Tour) -> None:
+    page = tour.page
+    tour.go("Workspace")
+    side = page.get_by_test_id("stSidebar")
+    side.get_by_text("raw", exact=True).click()
+    for letters, answer in (("a" * 100_000, "context"), ("a" * 100_001, "at most 100,000")):
+        side.get_by_label("Prompt", exact=True).fill(letters)
+        side.get_by_role("button", name="New run").click()
+        expect(page.locator(".st-key-panel_error")).to_contain_text(answer, timeout=LONG)
+        assert page.evaluate(WIDER) == []
+    side.get_by_label("Prompt", exact=True).evaluate(TYPE_HALF_A_CHARACTER)
+    side.get_by_role("button", name="New run").click()
+    expect(page.get_by_test_id("token-4")).to_be_visible()
+    expect(page.locator(".st-key-panel_error")).to_have_count(0)
+    assert tour.errors == []

@@ -30,8 +30,13 @@ export function createHelp() {
     all[(here + (event.shiftKey ? -1 : 1) + all.length) % all.length].focus();
   });
 
+  // What had the focus, also inside another component: it gets it back.
+  let before = null;
+  root.addEventListener("close", () => before?.focus());
+
   function open() {
     if (root.open) return;
+    before = focused();
     const groups = [...getKeys().groups.map(({ title, keys }) => [title, keys.map(({ shown, does }) => [shown, does])]), ["Everywhere", EVERYWHERE]];
     body.replaceChildren(...groups.map(([title, lines], i) => section(title, lines, i)));
     body.tabIndex = 0; // it may scroll in a low window
@@ -41,6 +46,12 @@ export function createHelp() {
 
   const keys = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
   return { root, open, keys };
+}
+
+function focused() {
+  let at = document.activeElement;
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  return at === document.body ? null : at;
 }
 
 function section(title, lines, i) {
