@@ -9,6 +9,7 @@ import { readTheme } from "../shared/theme.js";
 import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
+import { rememberBrowser } from "./browser.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
@@ -39,6 +40,7 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   const { dark } = readTheme(mount.bar.root);
   readTheme(mount.help.root);
   bus.spare = { ask: (body) => send("ask", body), waits: Boolean(data?.has_driver) };
+  rememberBrowser(data?.browser);
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
   // The server drew this page's figures for the other theme: it is asked to draw them again, once.
   const other = data && !data.has_driver && data.dark !== dark;

@@ -2,6 +2,7 @@
 
 import { h, pageTop, setAttr, zoomOf } from "../shared/dom.js";
 import { bindWithin, getKeys } from "../shared/keys.js";
+import { panelOfAddress } from "../shared/link.js";
 
 const MIN = { columns: 260, rows: 190 };
 const NARROW = 760; // px
@@ -60,6 +61,12 @@ export function createLayout(bus, host, panels) {
   }
   for (const panel of Object.values(panels)) panel.panel.onFill = fill;
 
+  // A link may name a panel: it is marked until the reader does something.
+  const pointed = Object.values(panels).find(({ panel }) => panel.id === panelOfAddress())?.root;
+  const unmark = () => pointed?.classList.remove("pointed");
+  pointed?.classList.add("pointed");
+  if (pointed) for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, unmark, { once: true });
+
   const back = () => {
     if (filled) fill(filled);
     else if (bus.selection !== null) bus.select(null);
@@ -96,6 +103,7 @@ export function createLayout(bus, host, panels) {
       later.forEach(clearTimeout);
       unlisten();
       unbind.forEach((stop) => stop());
+      for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, unmark);
       window.removeEventListener("resize", fit);
       observer.disconnect();
     },
