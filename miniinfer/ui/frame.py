@@ -46,7 +46,9 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
             with st.popover(page.title, key=f"page_menu_{page.title}", type="tertiary"):
                 for other in pages:
                     st.page_link(other)
-            mount_transport(session.transport(has_driver), _on_ask(session, DRAWN.get(page.title)))
+            dark = st.context.theme.type == "dark"
+            data = session.transport(has_driver) | {"dark": dark}
+            mount_transport(data, _on_ask(session, DRAWN.get(page.title)))
         if not has_driver:  # the workspace shows them among its own notices
             error = session.error or session.keeper.problem
             if error:
