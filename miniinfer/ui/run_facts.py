@@ -49,5 +49,5 @@ def _is_hidden(character: str) -> bool:
 
 def branch_name(run: LiveRun, edit: Edit) -> str:
     """Where a branch left its trunk, and with what."""
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
+    what = "new settings" if isinstance(edit, ChangeParams) else f"“{visible(run.describe(edit.token_id).text)}”"
     return f"step {edit.step}: {what}"

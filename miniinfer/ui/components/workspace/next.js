@@ -39,10 +39,11 @@ export function createNext(bus) {
     "aria-label": "Candidates for the next token",
     "data-testid": "next-list",
   });
+  const box = h("div", { class: "cands-box" }, list); // its height in whole rows: none is cut in half
   const rest = h("div", { class: "cand rest", "data-testid": "next-rest" }, ...cells());
   const cumulative = createCumulative(bus);
   const hint = h("p", { class: "hint small quiet", "data-testid": "next-hint" });
-  const content = h("div", { class: "next-content" }, head, list, rest, cumulative.root, hint);
+  const content = h("div", { class: "next-content" }, head, box, rest, cumulative.root, hint);
   panel.body.append(h("div", { class: "bar" }, context, h("span", { class: "gap" }), entropy, mark), content);
   const rows = [];
   let now = { view: null, next: null };
@@ -138,6 +139,7 @@ export function createNext(bus) {
     entropy.title = "How open the choice is: 0 means one token has it all.";
     const top = Math.max(...next.used, ...next.raw, next.rest.raw, 1e-9);
     const scale = top > 0.5 ? 1 : top;
+    if (box.rows !== next.ids.length) box.style.setProperty("--rows", (box.rows = next.ids.length));
     while (rows.length < next.ids.length) rows.push(list.appendChild(candidate(rows.length)));
     rows.forEach(
       (row, i) => (show(row, i < next.ids.length), i < next.ids.length && paintRow(row, next, i, scale, view)),
@@ -153,12 +155,13 @@ export function createNext(bus) {
     if (!moved || !now.next) return; // another step may have come into view since it was painted
     moved = false;
     const at = ROW * now.next.ids.indexOf(now.next.token);
-    list.scrollTop = at + ROW > list.clientHeight ? at - list.clientHeight / 2 : 0;
+    list.scrollTop = at + ROW > list.clientHeight ? at - ROW * Math.round(list.clientHeight / ROW / 2) : 0;
   }
 
   function paintContext(view) {
-    show(entropy, Boolean(view?.next));
+    show(entropy, Boolean(view?.next && (view.selected === null || view.next.token !== null))); // one line holds no more
     context.classList.toggle("quiet", !view?.next);
+    context.classList.toggle("line", Boolean(view?.next));
     if (!view) return setText(context, "");
     if (view.q < 0)
       return setText(
@@ -176,9 +179,9 @@ export function createNext(bus) {
       );
     const took = next.token === null ? history.tokens[q + 1] : null;
     context.replaceChildren(
-      h("span", { class: "quiet", text: selected === null ? "after " : `looking back: after position ${q} ` }),
+      h("span", { class: "quiet", text: selected === null ? "after " : `after position ${q} ` }),
       tokenText(history.tokens[q], selected === null ? "now" : "picked"),
-      ...(took ? [h("span", { class: "quiet", text: " the text goes on " }), tokenText(took)] : []),
+      ...(took ? [h("span", { class: "quiet", text: " the text has " }), tokenText(took)] : []),
     );
   }
 
