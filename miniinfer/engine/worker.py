@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ import torch
 from miniinfer.errors import MiniInferError
 
 T = TypeVar("T")
+
+SLOW_SECONDS = 0.5  # whoever waits longer is told how many come first
 
 
 @dataclass
@@ -46,6 +48,8 @@ class EngineWorker:
 
     def __init__(self, name: str = "engine") -> None:
         self._queues: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
+        self._running: Hashable = None  # whose job it is that runs
+        self._busy = False
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -61,11 +65,34 @@ class EngineWorker:
             self._changed.notify()
         return job.future
 
-    def call(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> T:
-        """Run fn(*args) in the thread and wait for its result; its exception is raised here."""
+    def call(
+        self, fn: Callable[..., T], *args: Any, key: Hashable = None,
+        slow: Callable[[Future[T]], object] | None = None,
+    ) -> T:
+        """Run fn(*args) in the thread and wait for its result; its exception is raised here.
+
+        slow: called with its future, in the thread that waits, if the result is not there within half a second.
+        """
         if threading.current_thread() is self._thread:
             return fn(*args)  # already there: waiting for oneself would never end
-        return self.submit(fn, *args, key=key).result()
+        future = self.submit(fn, *args, key=key)
+        if slow is not None and not wait([future], SLOW_SECONDS).done:
+            slow(future)
+        return future.result()
+
+    @property
+    def num_waiting(self) -> int:
+        """Jobs that have not begun."""
+        with self._changed:
+            return sum(map(len, self._queues.values()))
+
+    def place_of(self, key: Hashable) -> int:
+        """How many other keys come before the next job of this one, the one that runs included; 0 if it has none."""
+        with self._changed:
+            if key not in self._queues:
+                return 0
+            before = next(place for place, other in enumerate(self._queues) if other == key)
+            return before + (self._busy and self._running != key)
 
     def close(self) -> None:
         """Let the running function end, cancel the queued ones, and stop the thread."""
@@ -83,6 +110,7 @@ class EngineWorker:
         with torch.inference_mode():
             while (job := self._next_job()) is not None:
                 job.run()
+                self._busy = False
                 del job  # while the thread waits it holds nothing of it: a model, say, or a user's whole engine
 
     def _next_job(self) -> _Job | None:
@@ -96,4 +124,5 @@ class EngineWorker:
             job = queue.popleft()
             if queue:
                 self._queues[key] = queue  # at the end of the line
+            self._running, self._busy = key, True
             return job

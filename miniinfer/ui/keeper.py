@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, saved_form, saved_model
-from miniinfer.ui.saved_runs import SavedRuns
+from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, path_to, saved_form, saved_model
+from miniinfer.ui.saved_runs import SavedRuns, new_token
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -27,11 +26,6 @@ class Wanted:
     note: str = ""
 
 
-def new_token() -> str:
-    """What stands in the address: nobody guesses 72 random bits."""
-    return secrets.token_urlsafe(9)
-
-
 class RunKeeper:
     """`token` names the session in its address. `waiting`: its runs that are saved and not in memory."""
 
@@ -44,12 +38,20 @@ class RunKeeper:
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
+        self._unsaved: set[str] = set()  # made when this session had saved as much as it may
         self._quiet: set[str] = set()  # runs that nobody asked for: saved once the user does something with them
         if saved is not None:
             saved.connect(self.token, session)
 
     @property
     def problem(self) -> str | None:
+        current = self._session.timeline.current
+        if current is not None and current.info.run_id in self._unsaved:
+            most = self._session.host.hosting.max_saved_bytes or 0
+            return (
+                f"This run is not saved: the saved runs of this tab have reached the {most / 2**20:,.0f} MB that each "
+                "may have here. Delete some on the page Runs, for good, and start it again."
+            )
         return self.saved.problem if self.saved is not None else None
 
     @property
@@ -73,6 +75,8 @@ class RunKeeper:
             if run.info.parent in self._quiet and isinstance(trunk, LiveRun):
                 self.changed(trunk)  # a branch says what it left
         self._created[run_id] = time.time()
+        if self._is_full():
+            self._unsaved.add(run_id)
         if quiet:
             self._quiet.add(run_id)
         else:
@@ -81,6 +85,8 @@ class RunKeeper:
     def changed(self, run: object) -> None:
         """Have the run saved as it will stand a moment later."""
         if self.saved is None or not isinstance(run, LiveRun) or run.info.run_id not in self._models:
+            return
+        if run.info.run_id in self._unsaved:
             return
         run_id, token = run.info.run_id, self.token
         self._quiet.discard(run_id)
@@ -92,6 +98,15 @@ class RunKeeper:
             return saved_form(run, token, self._models[run_id], self._created[run_id], cursor)
 
         self.saved.changed((self._session.session_id, run_id), snapshot)
+
+    def _is_full(self) -> bool:
+        """Whether this session has saved as much as whoever hosts the app allows to each."""
+        most = self._session.host.hosting.max_saved_bytes
+        store = self.saved.store if self.saved is not None and most is not None else None
+        try:
+            return store is not None and most is not None and store.session_bytes(self.token) >= most
+        except MiniInferError:
+            return False  # the file cannot be read: the writer says so
 
     def looked_at(self, run: object) -> None:
         """The cursor moved: worth saving for a run that is saved already."""
@@ -113,6 +128,7 @@ class RunKeeper:
 
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
+        self._unsaved.discard(run_id)
         if self.wanted is not None and self.wanted.run_id == run_id:
             self.wanted = None
 
@@ -280,12 +296,4 @@ class RunKeeper:
         ]
 
 
-def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
-    """From the root to this run, as far as its trunks are there."""
-    path = [runs[run_id]]
-    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
-        path.insert(0, runs[str(parent)])
-    return path
-
-
-__all__ = ["RunKeeper", "Wanted", "new_token", "path_to"]
+__all__ = ["RunKeeper", "Wanted", "path_to"]

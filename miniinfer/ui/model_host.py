@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.ui.hosting import Hosting, get_hosting
+from miniinfer.ui.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from miniinfer.engine.worker import EngineWorker
@@ -50,7 +52,10 @@ class ModelStatus:
 class ModelHost:
     """Loads each model once however many sessions ask, and drops it when the last session that uses it has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosting: Hosting | None = None) -> None:
+        """hosting: for whom the process runs; the own machine alone if left out."""
+        self.hosting = hosting or Hosting()
+        self.sessions = OpenSessions(self.hosting.memory_bytes, self.hosting.max_sessions)
         self._lock = threading.Lock()
         self._status: dict[ModelKey, ModelStatus] = {}
         self._models: dict[ModelKey, LoadedModel] = {}
@@ -69,6 +74,18 @@ class ModelHost:
 
                 self._worker = EngineWorker()
             return self._worker
+
+    @property
+    def queue_length(self) -> int:
+        """Jobs that wait for the engine thread."""
+        worker = self._worker
+        return worker.num_waiting if worker is not None else 0
+
+    @property
+    def num_models(self) -> int:
+        """Models in memory that sessions can choose at once."""
+        with self._lock:
+            return len(self._models)
 
     def request(self, key: ModelKey, session_id: str) -> None:
         """Say that a session wants this model; starts loading it if nobody did, or again if it had failed.
@@ -191,7 +208,7 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost()
+    return ModelHost(get_hosting())
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

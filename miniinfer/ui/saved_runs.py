@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 import weakref
@@ -108,6 +109,11 @@ class SavedRuns:
             self._writer.close()
         if self._store is not None:
             self._store.close()
+
+
+def new_token() -> str:
+    """What stands in the address: nobody guesses 72 random bits."""
+    return secrets.token_urlsafe(9)
 
 
 @st.cache_resource(show_spinner=False)

@@ -59,7 +59,7 @@ class SessionMemory(ABC):
 
     def _other_models_runs(self) -> list[LiveRun]:
         live = [run for run in self.timeline if isinstance(run, LiveRun)]
-        return [run for run in live if run.engine.model is not self.model]
+        return [run for run in live if run.model is not self.model]
 
     def let_old_runs_go(self) -> None:
         while len(self.timeline) > MAX_RUNS:

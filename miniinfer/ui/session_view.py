@@ -36,6 +36,9 @@ class SessionView(ABC):
     def status(self) -> ModelStatus: ...
 
     @abstractmethod
+    def wake_current(self) -> str | None: ...
+
+    @abstractmethod
     def in_engine(self, job: Callable[[], T]) -> T: ...
 
     def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
@@ -46,9 +49,17 @@ class SessionView(ABC):
     def transport(self, has_driver: bool) -> dict[str, Any]:
         """The transport's data, as figures/transport.py describes it."""
         with self.lock:
+            self._wake_for_view()
             data = transport_data(self.timeline, self.status.to_json(), has_driver)
             wanted = self.keeper.wanted
             return data | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+
+    def _wake_for_view(self) -> None:
+        """The run in view, if its memory was lent: what is drawn next needs it."""
+        try:
+            self.note = self.wake_current() or self.note
+        except MiniInferError as error:
+            self.error = str(error)
 
     def _menu(self) -> list[dict[str, Any]]:
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
@@ -61,6 +72,7 @@ class SessionView(ABC):
     def message(self, selection: Selection) -> bytes:
         """The workspace's message for the current run, as docs/workspace-message.md describes it."""
         with self.lock:
+            self._wake_for_view()
             run = self.timeline.current
             assert run is not None  # a session always has a run: the recorded example at the least
             error = self.error or self.keeper.problem

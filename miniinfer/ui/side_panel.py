@@ -8,6 +8,7 @@ import streamlit as st
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.examples import EXAMPLES
 from miniinfer.ui.model_host import ModelKey
@@ -131,10 +132,14 @@ def _model(session: Session) -> None:
     with st.expander("Model"):
         st.caption("Applies to new runs; the runs you have keep the model they were made with.")
         with st.form("model", border=False):
-            source = st.text_input(
-                "Model", key="model_source", placeholder="SmolLM2-135M-Instruct",
-                help="Leave empty for the default, or give the path of a GGUF file or of a Hugging Face folder.",
-            )
+            if session.host.hosting.local_paths:
+                source = st.text_input(
+                    "Model", key="model_source", placeholder="SmolLM2-135M-Instruct",
+                    help="Leave empty for the default, or give the path of a GGUF file or of a Hugging Face folder.",
+                )
+            else:
+                names = list(MODELS)
+                source = st.selectbox("Model", names, index=names.index(DEFAULT_MODEL), key="model_name")
             left, right = st.columns(2)
             device = left.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="model_device")
             dtype = right.selectbox(
@@ -143,7 +148,8 @@ def _model(session: Session) -> None:
                 "differ from float32, and the pages Model and Cost say by how much.",
             )
             if st.form_submit_button("Load", width="stretch"):
-                session.choose_model(ModelKey(source.strip() or None, device, dtype))
+                chosen = source.strip()
+                session.choose_model(ModelKey(None if chosen in ("", DEFAULT_MODEL) else chosen, device, dtype))
                 st.rerun()
         with st.container(key="model_status"):
             st.text(session.status.text)

@@ -1,0 +1,8 @@
+"""The app with what stands around it: a guard, /health, the log. `python3 -m miniinfer run` starts this."""
+
+import streamlit as st
+
+from miniinfer.ui.serving import middleware, routes, start_log
+
+start_log()
+app = st.App("app.py", routes=routes(), middleware=middleware())
