@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
 from starlette.requests import Request, cookie_parser
@@ -63,10 +63,13 @@ class Gate:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.get("host")):
             await _refuse(scope, receive, send, PlainTextResponse(FOREIGN, 403))
-        elif self._verifier is None or scope["path"] in OPEN or self._is_admitted(headers):
+        elif self._verifier is None:
             await self._app(scope, receive, send)
-        elif scope["type"] == "http" and scope["path"] == ENTER and scope["method"] == "POST":
-            await (await self._enter(Request(scope, receive)))(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"] == ENTER:
+            answer = await self._enter(Request(scope, receive)) if scope["method"] == "POST" else RedirectResponse("/")
+            await answer(scope, receive, send)
+        elif scope["path"] in OPEN or self._is_admitted(headers):
+            await self._app(scope, receive, send)
         else:
             query = scope["query_string"].decode("latin-1")
             await _refuse(scope, receive, send, self._ask(scope["path"] + (f"?{query}" if query else "")))
@@ -101,8 +104,8 @@ class Gate:
             body += part
             if len(body) > MOST_BODY_BYTES:
                 return self._ask("/", WRONG, 413)
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=8)
-        phrase, to = fields.get("phrase", [""])[0], _own_path(fields.get("next", ["/"])[0])
+        fields = dict(parse_qsl(body.decode("utf-8", "replace")))
+        phrase, to = fields.get("phrase", ""), _own_path(fields.get("next", "/"))
         address = request.client.host if request.client is not None else "unknown"
         async with self._one_at_a_time:  # so that many at once are no way round the wait
             if wait := self._attempts.wait(address):
