@@ -88,12 +88,13 @@ def test_who_has_saved_enough_goes_on_unsaved_and_the_others_save(hosted, host, 
 
 
 def test_an_address_that_others_reach_is_closed_without_a_guard(monkeypatch):
-    address, settings = "127.0.0.1", Hosting()
+    option, settings = {"server.address": "127.0.0.1"}, Hosting()
     monkeypatch.setattr(hosting_module, "get_hosting", lambda: settings)
-    monkeypatch.setattr(hosting_module.st, "get_option", lambda name: {"server.address": address}[name])
+    monkeypatch.setattr(hosting_module.st, "get_option", option.__getitem__)
     monkeypatch.setattr(hosting_module, "_gate", False)
     assert why_closed() is None
     for address in ("0.0.0.0", None, "192.168.0.2"):
+        option["server.address"] = address
         assert "--allow-host NAME" in why_closed()
     settings = guarded("verifier")
     assert "guard is missing" in why_closed()
