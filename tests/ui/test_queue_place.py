@@ -80,7 +80,7 @@ def test_who_waits_reads_it_and_it_goes_when_their_turn_has_come(app, held):
     assert place.shown == ""
     assert (drawn[0], drawn[-1]) == (texts[0], None), "drawn while the ask was waiting, and taken away"
     assert app.texts("queue_place") == []
-    assert app.message.header["last"] == 2
+    assert app.message[0]["last"] == 2
 
 
 def test_who_gets_a_turn_at_once_sees_nothing(app):
