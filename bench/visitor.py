@@ -35,6 +35,7 @@ class Visitor:
         self._socket: ClientConnection | None = None
         self._number = 0
         self._query = ""
+        self._page = ""  # without its hash Streamlit takes the page for another one, and forgets what was clicked
 
     async def enter(self, address: str, cookie: str = "") -> None:
         """Open the page and wait until it is drawn."""
@@ -55,6 +56,7 @@ class Visitor:
         assert self._socket is not None
         message = BackMsg()
         message.rerun_script.query_string = self._query
+        message.rerun_script.page_script_hash = self._page
         message.rerun_script.widget_states.widgets.extend([*self._states.values(), *triggers])
         if fragment:
             message.rerun_script.fragment_id = fragment
@@ -70,6 +72,8 @@ class Visitor:
                     arrived = time.perf_counter() - begin
                 elif kind == "page_info_changed":
                     self._query = part.page_info_changed.query_string
+                elif kind == "navigation":
+                    self._page = part.navigation.page_script_hash
                 elif kind == "script_finished" and part.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                     return time.perf_counter() - begin if arrived is None else arrived
 

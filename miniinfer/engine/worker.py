@@ -43,31 +43,38 @@ class EngineWorker:
     """Runs functions one after another, under torch.inference_mode.
 
     Every key (a user, say) has a queue of its own, and the keys take turns: whoever queues a hundred steps keeps the
-    others waiting for one of them at most.
+    others waiting for one of them at most. A quick job (what is shown of a step, after the step) goes first, but never
+    two of a key in a row.
     """
 
     def __init__(self, name: str = "engine") -> None:
         self._queues: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
         self._running: Hashable = None  # whose job it is that runs
         self._busy = False
+        self._went_first: set[Hashable] = set()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> Future[T]:
+    def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None, quick: bool = False) -> Future[T]:
         """Queue fn(*args) behind what this key has queued already. Raises MiniInferError if the worker is closed."""
         job = _Job(fn, args)
         with self._changed:
             if self._closed:
                 raise MiniInferError("The engine has been shut down: start the app again.")
             self._queues.setdefault(key, deque()).append(job)
+            if quick and key not in self._went_first and len(self._queues[key]) == 1:
+                self._queues.move_to_end(key, last=False)
+                self._went_first.add(key)
+            else:
+                self._went_first.discard(key)
             self._changed.notify()
         return job.future
 
     def call(
         self, fn: Callable[..., T], *args: Any, key: Hashable = None,
-        slow: Callable[[Future[T]], object] | None = None,
+        slow: Callable[[Future[T]], object] | None = None, quick: bool = False,
     ) -> T:
         """Run fn(*args) in the thread and wait for its result; its exception is raised here.
 
@@ -75,7 +82,7 @@ class EngineWorker:
         """
         if threading.current_thread() is self._thread:
             return fn(*args)  # already there: waiting for oneself would never end
-        future = self.submit(fn, *args, key=key)
+        future = self.submit(fn, *args, key=key, quick=quick)
         if slow is not None and not wait([future], SLOW_SECONDS).done:
             slow(future)
         return future.result()

@@ -53,10 +53,11 @@ class SessionEngine(ABC):
             raise BadInputError(CLOSED)
         return self.in_engine(job)
 
-    def in_engine(self, job: Callable[[], T]) -> T:
+    def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T:
+        """quick: a job of a few milliseconds that shows what a step has just made; it need not wait in line again."""
         self.last_used = time.monotonic()
         try:
-            return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting)
+            return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting, quick=quick)
         finally:
             self.last_used = time.monotonic()
 

@@ -39,12 +39,13 @@ class SessionView(ABC):
     def wake_current(self) -> str | None: ...
 
     @abstractmethod
-    def in_engine(self, job: Callable[[], T]) -> T: ...
+    def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T: ...
 
-    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+    def look(self, runs: Iterable[Run], question: Callable[[], T], *, quick: bool = False) -> T:
         """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
         with self.lock:
-            return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
+            live = any(isinstance(run, LiveRun) for run in runs)
+            return self.in_engine(question, quick=quick) if live else question()
 
     def transport(self, has_driver: bool) -> dict[str, Any]:
         """The transport's data, as figures/transport.py describes it."""
@@ -79,7 +80,7 @@ class SessionView(ABC):
             around = Surroundings(tuple(self._menu()), self.status.to_json(), error, self.note)
             selection = replace(selection, cursor=self.timeline.cursor)
             try:
-                return self.look([run], lambda: encode(run, selection, around))
+                return self.look([run], lambda: encode(run, selection, around), quick=True)
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
                 bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
                 shown = replace(around, error=str(error))
