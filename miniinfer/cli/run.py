@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace, settings: hosting.Hosting) -> int:
     from miniinfer.engine import threads
 
-    threads.configure()  # the app inherits it
+    threads.configure(spare=int(settings.guarded))  # the app inherits it
     root = bootstrap.project_root()
     host, port = options.host, options.port or any_free(options.host)
     command = [
