@@ -48,7 +48,6 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.session_id = uuid.uuid4().hex
         self.leaving = False  # its tab has gone, and it is about to be closed
         self.host = host
-        self.host.sessions.add(self)
         self.lock = threading.RLock()
         self.key = ModelKey()
         self.timeline = Timeline()
@@ -66,6 +65,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.keeper = RunKeeper(self, saved)
         self.inside = InsideHold(self)
         self.show_example()
+        self.host.sessions.add(self)  # last: from here on others ask what it holds
 
     # The model
 
