@@ -17,10 +17,10 @@ from bench.hosted import PHRASE, Hosted, hosted_app
 from bench.interface import PROBE, new_run
 from bench.passage import passage
 from bench.report import Figure
-from bench.setting import APP
 from bench.visitor import Visitor
+from miniinfer import hosting
 from miniinfer.cli.browser import find_chromium
-from miniinfer.config import SamplingParams
+from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.engine import Engine
 from miniinfer.errors import MiniInferError
 from miniinfer.models.loader import LoadedModel, load_model
@@ -31,6 +31,8 @@ MOST_SECONDS = 1.0  # the 95th percentile, asked to answered
 MOST_BYTES = 2.5e9
 # What the side panel starts with; seed and number of tokens are each client's own.
 PARAMS = SamplingParams(temperature=0.8, top_p=0.95)
+# A prompt is prefilled in the same chunks as in the class.
+CONFIG = EngineConfig(max_num_batched_tokens=hosting.guarded("").max_step_tokens or 0)
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def _mixed_up(clients: Sequence[Seen], size: Size, model: LoadedModel) -> list[s
     """Names of those who did not get what a run alone gets: same prompt, same seed, an engine for each."""
     found = []
     for each in clients:
-        engine = Engine(model, APP)
+        engine = Engine(model, CONFIG)
         params = replace(PARAMS, seed=each.seed, max_new_tokens=size.steps + 8)
         seq = engine.add_request(model.tokenizer.encode_prompt(each.prompt), params)
         while seq.num_tokens < len(each.tokens) and engine.step() is not None:

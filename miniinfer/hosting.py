@@ -28,6 +28,7 @@ class Hosting:
     verifier: str | None = None
     max_sessions: int | None = None
     max_prompt_tokens: int | None = None
+    max_step_tokens: int | None = None  # a longer prompt is prefilled in so many steps: others take turns with it
     max_saved_bytes: int | None = None  # of one session's saved runs
     memory_bytes: int = 1536 * 2**20  # caches and records of all sessions; beyond it idle ones give theirs up
     session_kv_bytes: int = 512 * 2**20  # the most KV cache that the runs of one session may reserve
@@ -57,8 +58,8 @@ def guarded(verifier: str, *, log_text: bool = False) -> Hosting:
     """For a class: about thirty people on one small machine, in less than 2.5 GB with the model."""
     return Hosting(
         guarded=True, local_paths=False, own_runs_only=True, verifier=verifier, max_sessions=40,
-        max_prompt_tokens=1024, max_saved_bytes=10 * 2**20, memory_bytes=1024 * 2**20, session_kv_bytes=128 * 2**20,
-        session_trace_bytes=128 * 2**20, log_text=log_text,
+        max_prompt_tokens=1024, max_step_tokens=256, max_saved_bytes=10 * 2**20, memory_bytes=1024 * 2**20,
+        session_kv_bytes=128 * 2**20, session_trace_bytes=128 * 2**20, log_text=log_text,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def draw_side_panel(session: Session) -> None:
                 "Prompt is", ["raw", "chat"], key="kind", required=True, width="stretch",
                 help="raw: the model continues your text. chat: your text becomes one message of the chat template.",
             )
-            _sampler()
+            _sampler(session.host.hosting.max_step_tokens)
             ready = session.model is not None
             st.caption("New run starts from the prompt. Branch re-draws at the step you are on. Every run is kept.")
             left, right = st.columns(2, gap="small")
@@ -59,7 +59,7 @@ def draw_side_panel(session: Session) -> None:
         _model(session)
 
 
-def _sampler() -> None:
+def _sampler(step_tokens: int | None) -> None:
     st.slider("Temperature", 0.0, 2.0, step=0.05, key="temperature", help="0 = greedy: always the most probable token.")
     left, right = st.columns(2)
     left.number_input("Top-p", 0.0, 1.0, step=0.05, key="top_p", help="Keep the smallest set that reaches this mass.")
@@ -80,7 +80,8 @@ def _sampler() -> None:
             )
         st.segmented_control(
             "Prefill", ["one pass", "token by token"], key="prefill", required=True, width="stretch",
-            help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it.",
+            help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it."
+            + (f" On this server a step has at most {step_tokens} tokens, for others wait for it." if step_tokens else ""),
         )
 
 

@@ -3,6 +3,7 @@
 import gc
 import math
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -21,8 +22,9 @@ from tests.ui.test_session_threads import PROMPTS, outcome, started
 HOT = SamplingParams(temperature=1.1, seed=7, max_new_tokens=10)
 
 
-def idle(session):
-    session.last_used -= 10 * BUSY_SECONDS
+def idle(session, seconds=10 * BUSY_SECONDS):
+    """It was used so long ago; below 0: it is in use for as long as a slow machine may need."""
+    session.last_used = time.monotonic() - seconds
 
 
 def asleep(session):
@@ -160,17 +162,18 @@ def test_the_one_idle_longest_gives_way_and_nobody_who_has_just_asked(new_sessio
     everybody.memory_bytes, normal = everybody.used_bytes() - 1, everybody.memory_bytes
     try:
         third.step_to(5, math.inf)
+        for session in sessions:
+            idle(session, -1000)
         everybody.make_room(third)
         assert [s.timeline.current.asleep for s in sessions] == [False] * 3, "all have asked for something just now"
-        idle(first)
-        idle(second)
-        first.last_used -= 1
+        idle(first, 100)
+        idle(second, 50)
         evictions = everybody.num_evictions
         third.handle(Ask(1, third.timeline.current.info.run_id, want=6, cursor=6))
         assert [s.timeline.current.asleep for s in sessions] == [True, False, False]
         assert everybody.num_evictions == evictions + 1
         assert everybody.used_bytes() <= everybody.memory_bytes
-        idle(third)
+        idle(third, 20)
         first.handle(Ask(2, first.timeline.current.info.run_id, want=5, cursor=5))
         assert [s.timeline.current.asleep for s in sessions] == [False, True, False], "second was idle for longer"
     finally:
