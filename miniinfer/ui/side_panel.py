@@ -81,7 +81,7 @@ def _sampler(step_tokens: int | None) -> None:
         st.segmented_control(
             "Prefill", ["one pass", "token by token"], key="prefill", required=True, width="stretch",
             help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it."
-            + (f" On this server a step has at most {step_tokens} tokens, for others wait for it." if step_tokens else ""),
+            + (f" On this server a step has at most {step_tokens} tokens, for others wait." if step_tokens else ""),
         )
 
 
