@@ -9,6 +9,7 @@ import pytest
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
+from miniinfer.figures.workspace import Selection
 from miniinfer.hosting import Hosting, guarded
 from miniinfer.ui import hosting as hosting_module
 from miniinfer.ui.health import health_of
@@ -38,6 +39,21 @@ def test_a_prompt_that_is_too_long_is_refused_wherever_it_is_given(hosted, sessi
     with pytest.raises(BadInputError, match=r"The prompt has 6 tokens, and on this server it may have 4: shorten it\."):
         session.new_run("one two three four five six", SHORT, chat=False, one_pass=True)
     session.new_run("one two three four", SHORT, chat=False, one_pass=True)
+
+
+def test_a_long_prompt_takes_turns_in_steps_of_the_allowed_length(hosted, new_session):
+    hosted(max_step_tokens=4)
+    session = new_session()
+    session.new_run("one two three four five six", SHORT, chat=False, one_pass=True)
+    session.step_to(3, math.inf)
+    assert [(step.phase, step.num_scheduled) for step in session.timeline.current.steps] == [
+        ("prefill", 4), ("prefill", 2), ("decode", 1),
+    ]  # fmt: skip
+    before = [t.token_id for t in session.timeline.current.tokens]
+    session.give_up_memory()
+    session.message(Selection(details=(3,)))
+    assert [t.token_id for t in session.timeline.current.tokens] == before, "what sleeps is computed in parts as well"
+    assert not session.timeline.current.asleep
 
 
 def test_files_of_the_server_cannot_be_named(hosted, session):
