@@ -32,6 +32,7 @@ class Hosting:
     max_saved_bytes: int | None = None  # of one session's saved runs
     memory_bytes: int = 1536 * 2**20  # caches and records of all sessions; beyond it idle ones give theirs up
     session_kv_bytes: int = 512 * 2**20  # the most KV cache that the runs of one session may reserve
+    pool_growth: int = 256  # positions that a pool of KV blocks grows by, whatever the block size
     session_trace_bytes: int = 256 * 2**20  # the most that the records of one session's steps may take
     log_text: bool = False  # prompts may stand in the log
 
@@ -59,7 +60,7 @@ def guarded(verifier: str, *, log_text: bool = False) -> Hosting:
     return Hosting(
         guarded=True, local_paths=False, own_runs_only=True, verifier=verifier, max_sessions=40,
         max_prompt_tokens=1024, max_step_tokens=256, max_saved_bytes=10 * 2**20, memory_bytes=1024 * 2**20,
-        session_kv_bytes=128 * 2**20, session_trace_bytes=128 * 2**20, log_text=log_text,
+        session_kv_bytes=128 * 2**20, pool_growth=64, session_trace_bytes=128 * 2**20, log_text=log_text,
     )  # fmt: skip
 
 

@@ -20,6 +20,9 @@ from miniinfer.passphrase import make_verifier
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ALL_ADDRESSES = ("0.0.0.0", "::")
 VARIABLE = "MINIINFER_PASSPHRASE"
+# The allocator of Linux keeps what thirty people have let go in pieces that nobody can use: large blocks go back to the
+# system at once, and threads share two arenas. Read by no other system.
+ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20), "MALLOC_TRIM_THRESHOLD_": str(2**20)}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]*:[0-9a-f:.]*", re.IGNORECASE)
 
 

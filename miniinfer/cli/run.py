@@ -71,6 +71,8 @@ def _serve(options: argparse.Namespace, settings: hosting.Hosting) -> int:
         for name in hosting_options.allowed_hosts(options):
             command += ["--server.allowedHosts", name]
     environment = os.environ | {hosting.VARIABLE: settings.to_json()}
+    if settings.guarded:
+        environment = hosting_options.ALLOCATOR | environment
     environment.pop(hosting_options.VARIABLE, None)  # the app knows what the phrase is checked against, not the phrase
     near = hosting_options.reached_at(host)
     address = f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"

@@ -65,10 +65,7 @@ class SessionEngine(ABC):
         """This session's engine for new runs, or one with the block size of a saved run."""
         from miniinfer.engine.engine import Engine
 
-        hosting = self.host.hosting
-        config = config_for(
-            model, block_size or self.block_size, hosting.session_kv_bytes, hosting.max_step_tokens
-        )
+        config = config_for(model, block_size or self.block_size, self.host.hosting)
         if self._engine is None or self._engine.model is not model or self._engine.config != config:
             self._engine = Engine(model, config)
         return self._engine

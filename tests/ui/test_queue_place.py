@@ -47,22 +47,17 @@ def test_whose_own_job_runs_has_nobody_before_their_next_one(host, held):
     assert host.worker.place_of("the first") == 1, "a comes first; what runs is their own"
 
 
-def test_who_waits_reads_it_and_it_goes_when_their_turn_has_come(app, held):
+@pytest.mark.parametrize("how", ["an ask", "a fragment that draws itself", "a page"])
+def test_who_waits_reads_it_and_it_goes_when_their_turn_has_come(app, held, monkeypatch, how):
     place = app.session.queue_place
-    slot, drawn = place._slot, []
+    drawn, show = [], place._show
 
-    class Slot:
+    def spy(text, context):
         """What is drawn and taken away again in one run never leaves AppTest's queue."""
+        drawn.append(text)
+        show(text, context)
 
-        def text(self, body):
-            drawn.append(body)
-            slot.text(body)
-
-        def empty(self):
-            drawn.append(None)
-            slot.empty()
-
-    place._slot = Slot()
+    monkeypatch.setattr(place, "_show", spy)
     let_go = held("one", "two")
     texts = []
 
@@ -73,14 +68,17 @@ def test_who_waits_reads_it_and_it_goes_when_their_turn_has_come(app, held):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    app.ask(n=1, run="r1", want=2, cursor=2)
+    if how == "a page":
+        app.run()
+    else:
+        app.ask(n=1, run="r1", want=2 if how == "an ask" else None, cursor=1)
     watcher.join(30)
     assert texts == [place_text(3)]
     assert texts[0].startswith("3 before you")
     assert place.shown == ""
-    assert (drawn[0], drawn[-1]) == (texts[0], None), "drawn while the ask was waiting, and taken away"
+    assert (drawn[0], drawn[-1]) == (texts[0], ""), "drawn while it was waiting, and taken away"
     assert app.texts("queue_place") == []
-    assert app.message[0]["last"] == 2
+    assert app.message[0]["last"] == (2 if how == "an ask" else 1)
 
 
 def test_who_gets_a_turn_at_once_sees_nothing(app):
