@@ -42,9 +42,10 @@ class Size:
     context: int = 256  # tokens of each at the end
     every: float = 2.0  # s between two steps of one client
     stagger: float = 1.0  # s between two arrivals
+    dtypes: tuple[str, ...] = ("packed", "float32")  # one class after the other
 
 
-QUICK = Size(clients=3, steps=4, context=32, every=0.5, stagger=0.2)
+QUICK = Size(clients=3, steps=4, context=32, every=0.5, stagger=0.2, dtypes=("packed",))
 
 
 @dataclass
@@ -63,14 +64,21 @@ class Seen:
 
 
 def measure(size: Size, model: LoadedModel | None = None) -> list[Figure]:
-    """model: what to run everybody's prompt alone on; loaded when all is over, if left out."""
+    """model: what to run everybody's prompt alone on (of the one precision); loaded at the end, if left out."""
+    return [
+        replace(figure, name=f"{dtype}: {figure.name}") for dtype in size.dtypes for figure in _one(size, dtype, model)
+    ]
+
+
+def _one(size: Size, dtype: str, model: LoadedModel | None) -> list[Figure]:
+    """A class in this precision."""
     tokenizer, _ = load_tokenizer()
     prompt_ids = passage(tokenizer, max(1, size.context - size.steps))
     clients = [Seen(f"client {n}", f"{n}." + tokenizer.decode(prompt_ids), 1000 + n) for n in range(size.clients)]
-    with hosted_app() as app:
+    with hosted_app(dtype) as app:
         figures = asyncio.run(_class(app, clients, size))
         broken = app.warnings()
-    mixed = _mixed_up(clients, size, model or load_model(device="cpu"))
+    mixed = _mixed_up(clients, size, model or load_model(device="cpu", dtype=dtype))
     for each in clients:
         if each.errors:
             raise MiniInferError(f"{each.name}: {each.errors[0]}")

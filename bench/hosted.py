@@ -59,12 +59,13 @@ class Hosted:
 
 
 @contextmanager
-def hosted_app(**variables: str) -> Iterator[Hosted]:
+def hosted_app(dtype: str = "float32") -> Iterator[Hosted]:
     """Ends the app by its own process id."""
     with TemporaryDirectory() as folder:
         home, log = Path(folder), Path(folder) / "log"
-        environment = os.environ | home_with_models(home) | {VARIABLE: PHRASE} | variables
-        command = [sys.executable, "-m", "miniinfer", "run", "--no-browser", "--port", "0", "--allow-host", NAME]
+        environment = os.environ | home_with_models(home) | {VARIABLE: PHRASE}
+        options = ["--no-browser", "--port", "0", "--allow-host", NAME, "--dtype", dtype]
+        command = [sys.executable, "-m", "miniinfer", "run", *options]
         with log.open("wb") as file:
             app = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=file

@@ -23,6 +23,8 @@ class Hosting:
     """
 
     guarded: bool = False  # others can reach it: a pass phrase comes before everything else
+    device: str = "auto"  # what the model of a new tab runs on, and in which precision
+    dtype: str = "float32"
     local_paths: bool = True  # files of this machine may be named in the browser
     own_runs_only: bool = False  # the page Runs shows the runs of this browser tab's own address alone
     verifier: str | None = None
@@ -55,12 +57,12 @@ class Hosting:
         return made
 
 
-def guarded(verifier: str, *, log_text: bool = False) -> Hosting:
+def guarded(verifier: str) -> Hosting:
     """For a class: about thirty people on one small machine, in less than 2.5 GB with the model."""
     return Hosting(
         guarded=True, local_paths=False, own_runs_only=True, verifier=verifier, max_sessions=40,
         max_prompt_tokens=1024, max_step_tokens=256, max_saved_bytes=10 * 2**20, memory_bytes=1024 * 2**20,
-        session_kv_bytes=128 * 2**20, pool_growth=64, session_trace_bytes=128 * 2**20, log_text=log_text,
+        session_kv_bytes=128 * 2**20, pool_growth=64, session_trace_bytes=128 * 2**20,
     )  # fmt: skip
 
 

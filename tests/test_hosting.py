@@ -1,5 +1,7 @@
 """What `run` tells the app of those who can reach it, and the pass phrase."""
 
+from dataclasses import replace
+
 import pytest
 
 from miniinfer.errors import BadInputError
@@ -8,7 +10,7 @@ from miniinfer.passphrase import make_verifier, matches
 
 
 def test_it_arrives_as_it_was_sent():
-    sent = guarded(make_verifier("long enough"), log_text=True)
+    sent = replace(guarded(make_verifier("long enough")), log_text=True, dtype="packed")
     assert Hosting.of({VARIABLE: sent.to_json()}) == sent
     assert (sent.guarded, sent.local_paths, sent.own_runs_only) == (True, False, True)
     assert Hosting.of({}) == Hosting()

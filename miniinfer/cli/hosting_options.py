@@ -10,6 +10,7 @@ import getpass
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from miniinfer import hosting
@@ -69,9 +70,8 @@ def check(options: argparse.Namespace) -> None:
 
 def hosting_of(options: argparse.Namespace) -> Hosting:
     """What the app is told. Asks for the pass phrase if it must. Raises BadInputError."""
-    if not is_guarded(options):
-        return Hosting(log_text=options.log_text)
-    return hosting.guarded(make_verifier(_phrase(options)), log_text=options.log_text)
+    made = hosting.guarded(make_verifier(_phrase(options))) if is_guarded(options) else Hosting()
+    return replace(made, log_text=options.log_text, device=options.device, dtype=options.dtype)
 
 
 def allowed_hosts(options: argparse.Namespace) -> list[str]:

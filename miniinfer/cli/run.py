@@ -16,7 +16,7 @@ from types import FrameType
 
 from miniinfer import hosting
 from miniinfer.cli import bootstrap, hosting_options
-from miniinfer.cli.arguments import whole
+from miniinfer.cli.arguments import add_device_options, whole
 from miniinfer.cli.output import ProgressLine
 from miniinfer.cli.port import LAST_PORT, any_free, require_free
 from miniinfer.errors import BadInputError, MiniInferError
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--port", type=whole, default=8501, help="8501 if left out; 0 takes any free one")
     hosting_options.add_arguments(parser)
+    add_device_options(parser)
 
 
 def check(options: argparse.Namespace) -> None:

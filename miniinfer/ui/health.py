@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.models.registry import DEFAULT_MODEL
-from miniinfer.ui.model_host import ModelKey
 
 if TYPE_CHECKING:
     from miniinfer.ui.model_host import ModelHost
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 def health_of(host: ModelHost, uptime_s: float) -> dict[str, Any]:
     """status: "ok", "loading" or "failed" (the default model could not be loaded). Memory in bytes, null where the
     system does not say. Names of files and texts of errors stay out: the page is open to everybody."""
-    state = host.status(ModelKey()).state
+    state = host.status(host.default_key).state
     return {
         "status": {"waiting": "ok", "ready": "ok"}.get(state, state),
         "model": {"name": DEFAULT_MODEL, "state": state, "loaded": host.num_models},

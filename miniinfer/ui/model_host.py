@@ -76,6 +76,11 @@ class ModelHost:
             return self._worker
 
     @property
+    def default_key(self) -> ModelKey:
+        """What a new session begins with."""
+        return ModelKey(device=self.hosting.device, dtype=self.hosting.dtype)
+
+    @property
     def queue_length(self) -> int:
         """Jobs that wait for the engine thread."""
         worker = self._worker

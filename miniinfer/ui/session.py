@@ -49,7 +49,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.leaving = False  # its tab has gone, and it is about to be closed
         self.host = host
         self.lock = threading.RLock()
-        self.key = ModelKey()
+        self.key = host.default_key
         self.timeline = Timeline()
         self.budget = TraceBudget(host.hosting.session_trace_bytes)
         self.batch = SessionBatch(self)

@@ -56,6 +56,8 @@ def draw_side_panel(session: Session) -> None:
         if message:
             with st.container(key="panel_error"):
                 st.text(message)
+        st.session_state.setdefault("model_device", session.host.default_key.device)
+        st.session_state.setdefault("model_dtype", session.host.default_key.dtype)
         _model(session)
 
 

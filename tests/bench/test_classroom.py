@@ -11,12 +11,12 @@ from tests.bench.test_benches import sane
 
 @pytest.mark.browser
 def test_classroom(model: LoadedModel) -> None:
-    size = classroom.Size(clients=2, steps=3, context=16, every=0.1, stagger=0.1)
+    size = classroom.Size(clients=2, steps=3, context=16, every=0.1, stagger=0.1, dtypes=("float32",))
     found = sane([f for f in classroom.measure(size, model) if f.value])
-    assert found["ask to answer, 95th percentile"].most == classroom.MOST_SECONDS
-    assert found["clients whose tokens are those of a run alone"].value == 2
-    assert "6 steps" in found["clients whose tokens are those of a run alone"].note
-    assert found["memory of the server, most"].value > 5e8
+    assert found["float32: ask to answer, 95th percentile"].most == classroom.MOST_SECONDS
+    assert found["float32: clients whose tokens are those of a run alone"].value == 2
+    assert "6 steps" in found["float32: clients whose tokens are those of a run alone"].note
+    assert found["float32: memory of the server, most"].value > 5e8
 
 
 def test_soak() -> None:

@@ -100,6 +100,12 @@ def test_who_has_saved_enough_goes_on_unsaved_and_the_others_save(hosted, host, 
     other.close()
 
 
+def test_a_new_tab_begins_with_the_precision_that_the_host_chose(monkeypatch):
+    host = ModelHost(Hosting(device="cpu", dtype="packed"))
+    monkeypatch.setattr(host, "request", lambda key, session_id: None)
+    assert Session(host).key == ModelKey(None, "cpu", "packed")
+
+
 # The door
 
 
