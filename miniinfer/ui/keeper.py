@@ -205,6 +205,7 @@ class RunKeeper:
 
     def _want(self, run_id: str, note: str) -> None:
         saved = self.waiting[run_id]
+        self._session.host.check_source(key_of(saved.model))
         check_model_file(saved)
         self.wanted = Wanted(run_id, note)
         key = key_of(saved.model)

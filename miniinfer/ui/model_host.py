@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.registry import MODELS
 from miniinfer.ui.hosting import Hosting, get_hosting
 from miniinfer.ui.open_sessions import OpenSessions
 
@@ -79,6 +80,12 @@ class ModelHost:
     def default_key(self) -> ModelKey:
         """What a new session begins with."""
         return ModelKey(device=self.hosting.device, dtype=self.hosting.dtype)
+
+    def check_source(self, key: ModelKey) -> None:
+        """Raises BadInputError for a file, where whoever hosts the app does not let files be named. Nothing is asked of
+        the file system: whether a file is there is nobody's business either."""
+        if not self.hosting.local_paths and key.source is not None and key.source not in MODELS:
+            raise BadInputError(f"On this server only {' or '.join(MODELS)} can be used, not a file of the server's.")
 
     @property
     def queue_length(self) -> int:

@@ -13,7 +13,6 @@ import streamlit as st
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
-from miniinfer.models.registry import MODELS
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
@@ -92,8 +91,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
 
     def load_model(self, key: ModelKey) -> None:
         """Raises BadInputError for a file, where whoever hosts the app does not let files be named."""
-        if not self.host.hosting.local_paths and key.source is not None and key.source not in MODELS:
-            raise BadInputError(f"On this server only {' or '.join(MODELS)} can be used, not a file of the server's.")
+        self.host.check_source(key)
         with self.lock:
             if key != self.key:
                 self.batch.release()  # a new one starts on the new model

@@ -4,6 +4,8 @@ import asyncio
 import json
 import logging
 import math
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 
@@ -11,7 +13,9 @@ from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.figures.workspace import Selection
 from miniinfer.hosting import Hosting, guarded
+from miniinfer.store.saved_run import SavedModel
 from miniinfer.ui import hosting as hosting_module
+from miniinfer.ui.ask import Ask
 from miniinfer.ui.health import health_of
 from miniinfer.ui.hosting import why_closed
 from miniinfer.ui.model_host import ModelHost, ModelKey
@@ -62,6 +66,12 @@ def test_files_of_the_server_cannot_be_named(hosted, session):
         session.choose_model(ModelKey("/etc/passwd"))
     assert session.key == ModelKey()
     session.choose_model(ModelKey(dtype="float32"))
+    with patch("miniinfer.ui.keeper.check_model_file") as looked:
+        session.keeper.waiting["r9"] = SimpleNamespace(model=SavedModel("x", "/etc/passwd", "auto", "float32", 5))
+        session.handle(Ask(1, open="r9"))
+    assert "only SmolLM2-135M-Instruct can be used" in session.error
+    assert not looked.called, "not even whether it is there"
+    session.keeper.waiting.clear()
 
 
 def test_a_full_server_says_so_and_a_place_that_was_left_is_free(hosted, host, new_session, monkeypatch):
