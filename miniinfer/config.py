@@ -166,7 +166,11 @@ class SamplingParams:
         return self.temperature == 0
 
     def note_for(self, vocab_size: int) -> str | None:
-        """What a setting does that its number does not say for a vocabulary of this size, in a sentence."""
+        """What a setting does that its number does not say for a vocabulary of this size, in a sentence or two."""
+        notes = []
         if self.top_k > vocab_size:
-            return f"top_k {self.top_k:,} is above the vocabulary of {vocab_size:,} tokens, so it keeps all of them."
-        return None
+            keeps = "so it keeps all of them"
+            notes.append(f"top_k {self.top_k:,} is above the vocabulary of {vocab_size:,} tokens, {keeps}.")
+        for token_id in sorted({token_id for token_id in self.stop_ids if token_id >= vocab_size}):
+            notes.append(f"Stop id {token_id} stops nothing: the vocabulary ends at {vocab_size - 1}.")
+        return " ".join(notes) or None

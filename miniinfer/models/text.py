@@ -45,12 +45,25 @@ def locate(model: str | Path | None, progress: Progress | None) -> Path:
     """The GGUF file or folder that is meant (see registry.resolve); refuses files that hold only a part of a model."""
     path = resolve(model, progress)
     if path.is_dir():
+        _refuse_folder_of_gguf(path)
         return path
+    if not path.is_file():  # reading a pipe would wait for ever
+        raise BadInputError(f"{path} is no file that can be read: give a GGUF file or a Hugging Face folder.")
     if path.suffix in PICKLE_SUFFIXES:
         raise ModelFileError(f"{path.name} is a pickle, which can run code when it is opened: use GGUF or safetensors.")
     if path.suffix == ".safetensors":
         raise BadInputError(f"{path.name} holds weights only: give the folder that also has config.json in it.")
     return path
+
+
+def _refuse_folder_of_gguf(folder: Path) -> None:
+    """A folder without config.json, but with GGUF files: one of them was meant."""
+    try:
+        found = [] if (folder / "config.json").exists() else sorted(p.name for p in folder.glob("*.gguf"))
+    except OSError:
+        return  # reading it says why not
+    if found:
+        raise BadInputError(f"{folder.name} is a folder with GGUF files in it: give the file, {found[0]}.")
 
 
 def open_header(path: Path) -> GGUFHeader:

@@ -35,7 +35,8 @@ class SavedModel:
 
 @dataclass(frozen=True)
 class SavedStep:
-    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name.
+    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name;
+    recording_ms: what the recorder took beside them, None in runs that were saved before it was kept.
     token_id, logprob and coin are None while a prefill is unfinished; params: index into `SavedRun.params`."""
 
     num_scheduled: int
@@ -46,6 +47,7 @@ class SavedStep:
     logprob: float | None
     coin: float | None
     params: int
+    recording_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def _step(value: dict[str, Any], num_params: int) -> SavedStep:
     return SavedStep(
         _whole(value["num_scheduled"], 1), _real(value["step_ms"]), stage_ms, _maybe(_whole, value["token_id"]),
         _bool(value["forced"]), _maybe(_logprob, value["logprob"]), _maybe(_real, value["coin"]), params,
+        _maybe(_real, value.get("recording_ms")),
     )
 
 

@@ -21,6 +21,7 @@ class KnownStep:
     logprob: float | None
     coin: float | None
     params: SamplingParams
+    recording_ms: float | None = None  # None in runs that were saved before it was kept
 
     @classmethod
     def of(cls, record: StepRecord, params: SamplingParams) -> KnownStep:
@@ -28,5 +29,5 @@ class KnownStep:
         part = record.sequences[0]
         return cls(
             part.num_scheduled, record.step_ms, dict(record.stage_ms), part.token_id, part.forced, part.logprob,
-            part.coin, params,
+            part.coin, params, record.recording_ms,
         )

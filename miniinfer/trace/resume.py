@@ -149,6 +149,7 @@ def _record(
         kv_allocated_bytes=-(-context // cache.block_size) * cache.block_bytes,
         kv_reserved_bytes=engine.reserved_bytes(),
         notes=(NOTE,),
+        recording_ms=step.recording_ms,
     )
 
 

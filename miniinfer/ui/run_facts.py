@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from miniinfer.config import SamplingParams
+from miniinfer.models.display import visible
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, Edit, RunInfo
 
@@ -19,12 +20,17 @@ def run_info(
 ) -> RunInfo:
     """The facts of a new live run."""
     return RunInfo(
-        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
+        run_id=run_id, name=name_of(prompt), kind="live", model_name=model.name, model=model.config,
         device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
         weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
         chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
         default_head=None,
     )
+
+
+def name_of(prompt: str) -> str:
+    """What a new run is called: its first words; a prompt of blanks alone shows them, so that no run is nameless."""
+    return short_name(prompt) or short_name(visible(prompt)) or "empty message"
 
 
 def short_name(prompt: str) -> str:

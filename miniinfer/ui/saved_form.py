@@ -53,14 +53,16 @@ def saved_form(
 def _saved_step(step: KnownStep, params: int) -> SavedStep:
     stages = {name: round(ms, 4) for name, ms in step.stage_ms.items()}
     return SavedStep(
-        step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params
+        step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params,
+        None if step.recording_ms is None else round(step.recording_ms, 4),
     )
 
 
 def known_steps(saved: SavedRun) -> list[KnownStep]:
     return [
         KnownStep(
-            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params]
+            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params],
+            s.recording_ms,
         )
         for s in saved.steps
     ]

@@ -6,6 +6,7 @@ import streamlit as st
 
 from miniinfer.config import SamplingParams
 from miniinfer.figures.tables import comparison_table
+from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
@@ -13,6 +14,11 @@ from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
 _OFF = SamplingParams()
+
+PROBABILITY, FINE = st.column_config.NumberColumn(format="%.4f"), st.column_config.NumberColumn(format="%.4g")
+COLUMNS = {
+    "used probability A": PROBABILITY, "used probability B": PROBABILITY, "margin": FINE, "difference": FINE,
+}  # fmt: skip
 
 
 def draw_comparison(session: Session, a: Run, b: Run) -> None:
@@ -29,7 +35,13 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
 
 def draw_comparison_table(comparison: RunComparison) -> None:
     """One row an output token, and what its columns mean."""
-    draw_table_twin(comparison_table(comparison), "compare", Provenance.COMPUTED, "comparison.csv")
+    if not comparison.pairs:
+        st.caption("Neither run has an output token yet: a row for each will stand here. Step on with the arrow key →.")
+        return
+    frame = comparison_table(comparison)
+    for column in ("token A", "token B"):
+        frame[column] = frame[column].map(visible)  # blanks and line ends are tokens too
+    draw_table_twin(frame, "compare", Provenance.COMPUTED, "comparison.csv", columns=COLUMNS)
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
         "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."
@@ -76,5 +88,5 @@ def verdict(comparison: RunComparison, names: tuple[str, str]) -> str:
     pair = comparison.pairs[first]
     assert pair.a is not None
     assert pair.b is not None
-    a, b = (f"{token.text!r} in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
+    a, b = (f"“{visible(token.text)}” in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
     return f"First difference at output token {first + 1}: {a}, {b}."

@@ -242,3 +242,16 @@ def test_a_long_prompt_comes_in_parts(visit):
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2", timeout=60_000)
     expect(page.get_by_test_id("token-640")).to_be_visible()
+
+
+def test_no_character_of_a_token_is_invisible(visit):
+    page = visit().open(live=False)
+    shown = page.evaluate(
+        """async () => {
+          const files = performance.getEntriesByType("resource");
+          const { visible } = await import(files.find((file) => file.name.includes("shared/tokens.js")).name);
+          const texts = [" ", "\\u3000", "a\\u2003b", "\\ufe0f", "\\u{E0041}", "\\u202f", "\\u0301", "", "x"];
+          return texts.map(visible);
+        }"""
+    )
+    assert shown == ["␣", "<U+3000>", "a<U+2003>b", "<U+FE0F>", "<U+E0041>", "<U+202F>", "◌\u0301", "∅", "x"]

@@ -21,6 +21,13 @@ def test_a_run_comes_back_as_it_was():
     assert saved().output_ids == (7, 9)
 
 
+def test_a_run_that_was_saved_before_recording_was_timed_can_be_read():
+    value = json.loads(saved().to_json())
+    for step in value["steps"]:
+        del step["recording_ms"]
+    assert [step.recording_ms for step in SavedRun.from_json(json.dumps(value)).steps] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
