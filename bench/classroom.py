@@ -41,7 +41,7 @@ class Size:
     steps: int = 45  # of each
     context: int = 256  # tokens of each at the end
     every: float = 2.0  # s between two steps of one client
-    stagger: float = 1.0  # s between two arrivals
+    stagger: float = 3.0  # s between two arrivals: a prompt's prefill takes everybody's time
     dtypes: tuple[str, ...] = ("packed", "float32")  # one class after the other
 
 
