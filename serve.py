@@ -1,4 +1,4 @@
-"""The app with what stands around it: a guard, /health, the log. `python3 -m miniinfer run` starts this."""
+"""The app with what stands around it: headers, a guard, /health, the log. `python3 -m miniinfer run` starts this."""
 
 import streamlit as st
 

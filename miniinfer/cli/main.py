@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import miniinfer
-from miniinfer.cli import batch, bench, bootstrap, generate, logits, models, run, test, tokenize
+from miniinfer.cli import batch, bench, bootstrap, generate, logits, models, recording, run, test, tokenize
 from miniinfer.cli.arguments import Parser, separate_rest
 from miniinfer.cli.output import as_utf8, close_broken_stdout, complain, open_closed_streams
 from miniinfer.errors import BadInputError, MiniInferError
@@ -41,7 +41,7 @@ class Subcommand(Protocol):
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "run": run, "test": test, "generate": generate, "batch": batch, "tokenize": tokenize, "logits": logits,
-    "models": models, "bench": bench,
+    "models": models, "bench": bench, "recording": recording,
 }  # fmt: skip
 
 

@@ -18,9 +18,10 @@ from miniinfer import hosting
 from miniinfer.cli import bootstrap, hosting_options
 from miniinfer.cli.arguments import add_device_options, whole
 from miniinfer.cli.output import ProgressLine
-from miniinfer.cli.port import LAST_PORT, any_free, require_free
+from miniinfer.cli.port import LAST_PORT, any_free, claimed, require_free
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.fetch import ensure_default_model
+from miniinfer.models.paths import data_home
 
 SUMMARY = "start the app in the browser"
 FILES = bootstrap.RUN_FILES
@@ -53,17 +54,19 @@ def run(options: argparse.Namespace) -> int:
             settings = hosting_options.hosting_of(options)
             with ProgressLine() as progress:
                 ensure_default_model(progress)
-            return _serve(options, settings)
+            port = options.port or any_free(options.host)
+            with claimed(port, data_home()):
+                return _serve(options, port, settings)
         except (KeyboardInterrupt, _Stopped):
             return 0
 
 
-def _serve(options: argparse.Namespace, settings: hosting.Hosting) -> int:
+def _serve(options: argparse.Namespace, port: int, settings: hosting.Hosting) -> int:
     from miniinfer.engine import threads
 
     threads.configure(spare=int(settings.guarded))  # the app inherits it
     root = bootstrap.project_root()
-    host, port = options.host, options.port or any_free(options.host)
+    host = options.host
     command = [
         sys.executable, "-m", "streamlit", "run", str(root / "serve.py"), "--server.address", host,
         "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",

@@ -6,14 +6,13 @@ import streamlit as st
 
 from miniinfer.figures.batching_plots import lanes_figure, outcome_line
 from miniinfer.figures.batching_tables import lanes_table, outcomes_table
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_outcome import BatchOutcome
 from miniinfer.ui.batching_look import BatchLook
 from miniinfer.ui.batching_outcomes import measure_outcomes, words_of
 from miniinfer.ui.cost_look import task
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 VIEW = "batching_outcomes"
 HEIGHT = 350
@@ -70,9 +69,9 @@ def draw_lesson(look: BatchLook) -> None:
         },
         "four-outcomes.csv", columns=COLUMNS, height=142,
     )
-    st.download_button(
-        "Save all lanes as CSV", frame_to_csv(lanes_table(found)), file_name="lanes.csv", mime="text/csv",
-        key="batching_lanes_csv",
+    draw_saves(
+        lanes_table(found), "batching_lanes", "lanes.csv", st.columns(2), "Save all lanes as CSV",
+        "Save all lanes as Parquet",
     )
 
 

@@ -30,8 +30,8 @@ def _one_run(session: Session) -> None:
     run = session.timeline.current
     if not isinstance(run, LiveRun):
         draw_waiting(
-            session, "Two runs will stand side by side here: texts, the first token that differs, and how far the two "
-            "distributions are apart at each place. The recorded run is one; a second one needs the model.",
+            session, "Two runs can stand side by side here (texts, the first token that differs, how far the two "
+            "distributions are apart at each place)", "A recorded run is one; a second one needs the model.",
         )
         return
     draw_second_run(

@@ -21,6 +21,7 @@ from miniinfer.ui.kv_recorded import draw_recorded
 from miniinfer.ui.kv_vectors import draw_vectors
 from miniinfer.ui.page import page
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[LiveLook], None]] = {
     "Keys and values": draw_vectors, "Who reads them": draw_reads, "Blocks": draw_blocks, "Bytes": draw_bytes,
@@ -50,11 +51,7 @@ def draw_kv_cache(session: Session) -> None:
 
 
 def _views(look: LiveLook) -> None:
-    chosen = st.segmented_control(
-        "View", list(VIEWS), default="Keys and values", key="kv_view", required=True, label_visibility="collapsed",
-        persist_state="session", width="stretch",
-    )
-    VIEWS[chosen or "Keys and values"](look)
+    VIEWS[draw_views("kv_view", list(VIEWS), "Keys and values")](look)
 
 
 def _head(look: KVLook) -> None:

@@ -15,9 +15,9 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 def draw_recorded(look: KVLook) -> None:
     draw_waiting(
-        look.session, "This is a recorded run: it has no engine and so no cache to look into. Its record holds the "
-        "bytes of each step and how long (L2 norm) each layer's keys and values are. Vectors and blocks will stand "
-        "here as soon as the model is loaded; how far it is stands at the top.",
+        look.session, "Vectors and blocks will stand here",
+        "This is a recorded run: it has no engine and so no cache to look into. Its record holds the bytes of each "
+        "step and how long (L2 norm) each layer's keys and values are.",
     )
     norms = look.run.kv_norms(0)[: look.context_len]
     if not len(norms):

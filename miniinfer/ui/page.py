@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
 
 SECONDS = 20.0  # the most that one press of a button steps
@@ -49,13 +50,15 @@ def card(title: str) -> Iterator[None]:
         yield
 
 
-def draw_waiting(session: Session, what: str) -> None:
-    """Where a page needs the model, and it is not there: what will stand here, or why it will not."""
-    failed = session.status.state == "failed"
-    with card("The model could not be loaded" if failed else "The model is being loaded"):
+def draw_waiting(session: Session, what: str, why: str = "") -> None:
+    """Where a page needs the model behind the run in view, and it is not there. what: a sentence without its end, of
+    what will stand here; why: of what a recording has instead."""
+    failed, ready = session.status.state == "failed", session.model is not None
+    title = "This run is a recording" if ready else "The model is being loaded"
+    with card("The model could not be loaded" if failed else title):
         if failed:
             st.text(session.status.text)
-        st.text(what)
+        st.text(f"{why} {what} {when_live(session)}".strip())
 
 
 def draw_before_first_token(session: Session, name: str, title: str, sentences: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 from miniinfer.config import SamplingParams
@@ -12,6 +13,8 @@ from miniinfer.trace.run import ChangeParams, Edit, RunInfo
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.models.loader import LoadedModel
+
+MOST_READ = 10_000  # characters of a prompt that its name is made of
 
 
 def run_info(
@@ -34,12 +37,17 @@ def name_of(prompt: str) -> str:
 
 
 def short_name(prompt: str) -> str:
-    """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
+    """The first words of a prompt, one line, at most 40 characters; without what would turn the text around it."""
+    words = " ".join("".join(c for c in prompt[:MOST_READ] if not _is_hidden(c)).split())
     return words if len(words) <= 40 else words[:39] + "…"
+
+
+def _is_hidden(character: str) -> bool:
+    """Controls, halves of pairs, marks of direction; not the joiners that emoji and scripts are written with."""
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") and character not in " \t\n\r\u200c\u200d"
 
 
 def branch_name(run: LiveRun, edit: Edit) -> str:
     """Where a branch left its trunk, and with what."""
-    what = "new settings" if isinstance(edit, ChangeParams) else repr(run.describe(edit.token_id).text)
+    what = "new settings" if isinstance(edit, ChangeParams) else f"“{visible(run.describe(edit.token_id).text)}”"
     return f"step {edit.step}: {what}"

@@ -25,6 +25,7 @@ from miniinfer.ui.sampling_settings import draw_settings, reset_settings
 from miniinfer.ui.sampling_stages import draw_stages
 from miniinfer.ui.sampling_what_if import draw_what_if
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[Look], None]] = {
     "Stages": draw_stages, "Any token": draw_find, "Order": draw_orders, "The draw": draw_the_draw,
@@ -41,9 +42,8 @@ def draw_sampling(session: Session) -> None:
             run = session.timeline.current
             if not isinstance(run, LiveRun):
                 draw_waiting(
-                    session, "The whole vocabulary, every stage of the sampler and the draw will stand here as soon as "
-                    "the model is loaded; how far it is stands at the top. The recorded run has 20 candidates a step "
-                    "only.",
+                    session, "The whole vocabulary, every stage of the sampler and the draw will stand here",
+                    "A recorded run has 20 candidates a step only.",
                 )
                 return
             try:
@@ -72,12 +72,9 @@ def _draw(session: Session, run: LiveRun, place: Place | None) -> None:
         except MiniInferError as error:  # a row of NaN: no token can be drawn, and the sentence says so
             st.text(str(error))
             return
-        chosen = st.segmented_control(
-            "View", list(VIEWS), default="Stages", key="sampling_view", required=True, label_visibility="collapsed",
-            persist_state="session", width="stretch",
-        )
+        chosen = draw_views("sampling_view", list(VIEWS), "Stages")
         try:
-            VIEWS[chosen or "Stages"](look)
+            VIEWS[chosen](look)
         except MiniInferError as error:  # another temperature or order of these settings may leave no number
             st.text(str(error))
 

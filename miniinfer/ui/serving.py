@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from miniinfer.ui.gate import Gate
+from miniinfer.ui.headers import SecurityHeaders
 from miniinfer.ui.health import health_of
 from miniinfer.ui.hosting import gate_stands, get_hosting
 from miniinfer.ui.model_host import get_host
@@ -21,8 +22,12 @@ _started = time.monotonic()
 
 
 def middleware() -> list[Middleware]:
+    """Each answer gets its headers, the guard's own too."""
     gate_stands()
-    return [Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts"))]
+    return [
+        Middleware(SecurityHeaders),
+        Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
+    ]
 
 
 def routes() -> list[BaseRoute]:

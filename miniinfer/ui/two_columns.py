@@ -5,16 +5,21 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.config import SamplingParams
+from miniinfer.figures.compare_plot import comparison_figure
+from miniinfer.figures.palette import palette
 from miniinfer.figures.tables import comparison_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
 _OFF = SamplingParams()
 
+HEIGHT, TABLE = 230, 250  # px
+MANY = 8  # rows, from which on the table scrolls in a place of its own
 PROBABILITY, FINE = st.column_config.NumberColumn(format="%.4f"), st.column_config.NumberColumn(format="%.4g")
 COLUMNS = {
     "used probability A": PROBABILITY, "used probability B": PROBABILITY, "margin": FINE, "difference": FINE,
@@ -30,10 +35,15 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
             st.text(f"{letter} · {settings_line(run)}")  # not a caption: a model file's name is not ours
             st.text(output)
     st.text(verdict(comparison, ("A", "B")))
-    draw_comparison_table(comparison)
+    if comparison.pairs:
+        st.plotly_chart(
+            comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT), key="compare_figure",
+            config=PLOT, alt="What each run's token had, and how far apart the distributions were",
+        )
+    draw_comparison_table(comparison, height=TABLE if len(comparison.pairs) > MANY else None)
 
 
-def draw_comparison_table(comparison: RunComparison) -> None:
+def draw_comparison_table(comparison: RunComparison, height: int | None = None) -> None:
     """One row an output token, and what its columns mean."""
     if not comparison.pairs:
         st.caption("Neither run has an output token yet: a row for each will stand here. Step on with the arrow key →.")
@@ -41,7 +51,7 @@ def draw_comparison_table(comparison: RunComparison) -> None:
     frame = comparison_table(comparison)
     for column in ("token A", "token B"):
         frame[column] = frame[column].map(visible)  # blanks and line ends are tokens too
-    draw_table_twin(frame, "compare", Provenance.COMPUTED, "comparison.csv", columns=COLUMNS)
+    draw_table_twin(frame, "compare", Provenance.COMPUTED, "comparison.csv", columns=COLUMNS, height=height)
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
         "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."

@@ -35,3 +35,16 @@ def test_a_long_measurement_is_cancelled(visit):
     expect(page.get_by_role("button", name="Run with and without the cache")).to_be_enabled()
     body = page.locator(".st-key-page_body")
     assert body.evaluate("e => e.scrollWidth <= e.clientWidth"), "nothing is cut off at the side"
+
+
+def test_before_the_first_step_a_button_takes_one_there_and_the_keys_go_on(visit):
+    tab = visit()
+    page = tab.open("/cost")
+    page.get_by_role("button", name="New run").click()
+    tab.expect_step("step 0")
+    page.get_by_role("button", name="Make step 1").click()
+    tab.expect_step("step 1")
+    expect(page.locator(".st-key-cost_flame .slice").first).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    expect(page.get_by_text("Decode, step 2, the step you are on")).to_be_visible()

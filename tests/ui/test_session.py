@@ -145,7 +145,7 @@ def test_forcing_a_token_branches_at_that_step_and_leaves_the_trunk(session):
     branch = session.timeline.current
     assert session.error is None
     assert (branch.info.run_id, branch.info.parent, branch.info.edit) == ("r2", "r1", ForceToken(1, london.token_id))
-    assert branch.info.name == "step 1: ' London'"
+    assert branch.info.name == "step 1: “␣London”"
     assert (session.timeline.cursor, len(branch.steps)) == (1, 1)
     assert header(session)["runs"][1]["forced_token"] == london.token_id
     session.step_to(4, math.inf)
