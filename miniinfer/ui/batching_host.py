@@ -39,6 +39,7 @@ class SessionBatch:
         self.device = ""
         self.number = 0
         self.error: str | None = None
+        self.lent = False  # it was given up for others, and nobody has been told yet
         self._entries: list[dict[str, Any]] = []
         self._charged = 0
 
@@ -76,8 +77,10 @@ class SessionBatch:
     def make(self, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings) -> BatchRun:
         """A batch run of this model, in the engine's thread. Raises BadInputError if its cache is too large."""
 
+        most = self._session.host.hosting.max_prompt_tokens
+
         def encode(request: BatchRequest) -> list[int]:
-            return encode_prompt(model, request.prompt, chat=request.chat)
+            return encode_prompt(model, request.prompt, chat=request.chat, most=most)
 
         run = BatchRun(model, requests, settings, encode=encode, describe=lambda i: describe_token(model, i))
         wanted, most = run.num_blocks * run.trace.block_bytes, BATCH_KV_BYTES // run.trace.block_bytes
@@ -144,6 +147,18 @@ class SessionBatch:
                     self.step_to(ask.want, STEPPING_SECONDS)
             except MiniInferError as error:
                 self.error = str(error)
+
+    def give_up(self) -> bool:
+        """The same, for another session that needs the memory, with a sentence. False if it is in use right now."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.run is not None:
+                self.release()
+                self.lent = True
+            return True
+        finally:
+            self.lock.release()
 
     def release(self) -> None:
         """Give back blocks, records and what they were charged."""

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.registry import MODELS
+from miniinfer.ui.hosting import Hosting, get_hosting
+from miniinfer.ui.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from miniinfer.engine.worker import EngineWorker
@@ -50,7 +53,10 @@ class ModelStatus:
 class ModelHost:
     """Loads each model once however many sessions ask, and drops it when the last session that uses it has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosting: Hosting | None = None) -> None:
+        """hosting: for whom the process runs; the own machine alone if left out."""
+        self.hosting = hosting or Hosting()
+        self.sessions = OpenSessions(self.hosting.memory_bytes, self.hosting.max_sessions)
         self._lock = threading.Lock()
         self._status: dict[ModelKey, ModelStatus] = {}
         self._models: dict[ModelKey, LoadedModel] = {}
@@ -69,6 +75,29 @@ class ModelHost:
 
                 self._worker = EngineWorker()
             return self._worker
+
+    @property
+    def default_key(self) -> ModelKey:
+        """What a new session begins with."""
+        return ModelKey(device=self.hosting.device, dtype=self.hosting.dtype)
+
+    def check_source(self, key: ModelKey) -> None:
+        """Raises BadInputError for a file, where whoever hosts the app does not let files be named. Nothing is asked of
+        the file system: whether a file is there is nobody's business either."""
+        if not self.hosting.local_paths and key.source is not None and key.source not in MODELS:
+            raise BadInputError(f"On this server only {' or '.join(MODELS)} can be used, not a file of the server's.")
+
+    @property
+    def queue_length(self) -> int:
+        """Jobs that wait for the engine thread."""
+        worker = self._worker
+        return worker.num_waiting if worker is not None else 0
+
+    @property
+    def num_models(self) -> int:
+        """Models in memory that sessions can choose at once."""
+        with self._lock:
+            return len(self._models)
 
     def request(self, key: ModelKey, session_id: str) -> None:
         """Say that a session wants this model; starts loading it if nobody did, or again if it had failed.
@@ -191,7 +220,7 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost()
+    return ModelHost(get_hosting())
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

@@ -22,7 +22,7 @@ ALLOWED = {
     "ui": {"ui", "figures", "trace", "measure", "faults", "tokenization", "models", "engine", "store"},
     "cli": {"cli", "figures", "trace", "measure", "faults", "models", "engine"},
 }
-LEAVES = {"checks", "config", "errors", "provenance"}
+LEAVES = {"checks", "config", "errors", "hosting", "passphrase", "provenance"}
 
 
 def imported(path: Path) -> set[str]:
