@@ -155,7 +155,7 @@ def test_forcing_a_candidate_starts_a_branch_and_keeps_the_run(visit):
     tab.expect_step("step 4")
     before = output_of(page)
     drawn = page.get_by_test_id("token-8").text_content() or ""
-    page.get_by_test_id("candidate-2").click()
+    page.get_by_test_id("candidate-2").dblclick()  # a double click is one wish: the runs are counted below
     expect(page.get_by_test_id("token-8")).not_to_have_text(drawn)
     after = output_of(page)
     assert after[:8] == before[:8], "what came before the forced token is the same"
@@ -258,3 +258,16 @@ def test_no_character_of_a_token_is_invisible(visit):
         }"""
     )
     assert shown == ["␣", "<U+3000>", "a<U+2003>b", "<U+FE0F>", "<U+E0041>", "<U+202F>", "◌\u0301", "∅", "x"]
+
+
+def test_in_a_low_window_what_is_below_can_be_scrolled_to(visit):
+    page = visit(720, 450).open(live=False)  # 1440 x 900 at a zoom of 200 %
+    page.get_by_test_id("kv-canvas").wait_for()
+    page.wait_for_function(
+        """() => {
+          const main = document.querySelector("[data-testid=stMain]");
+          main.scrollTop = 9999;
+          const panel = document.querySelector("[data-testid=stMain] .st-key-workspace").getBoundingClientRect();
+          return main.scrollTop > 0 && panel.bottom <= innerHeight + 1;
+        }"""
+    )

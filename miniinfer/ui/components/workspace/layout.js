@@ -4,6 +4,7 @@ import { h, setAttr } from "../shared/dom.js";
 import { panelOfAddress } from "../shared/link.js";
 
 const MIN = { columns: 260, rows: 190 };
+const LEAST = 640; // px; in a lower window (a page zoomed in, say) the main part scrolls, see styles/frame.css
 
 export function createLayout(bus, host, panels) {
   const columns = splitter("vertical", "Width of the right panels");
@@ -68,7 +69,7 @@ export function createLayout(bus, host, panels) {
   const fit = () => {
     fitted = performance.now();
     const top = host.getBoundingClientRect().top + window.scrollY;
-    const height = `${Math.max(480, Math.floor(window.innerHeight - top))}px`;
+    const height = `${Math.max(LEAST, Math.floor(window.innerHeight - top))}px`;
     if (host.style.height !== height) host.style.height = height;
   };
   window.addEventListener("resize", fit);
