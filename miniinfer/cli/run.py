@@ -68,7 +68,7 @@ def _serve(host: str, port: int, open_browser: bool) -> int:
     threads.configure()  # the app inherits it
     root = bootstrap.project_root()
     command = [
-        sys.executable, "-m", "streamlit", "run", str(root / "app.py"), "--server.address", host,
+        sys.executable, "-m", "streamlit", "run", str(root / "serve.py"), "--server.address", host,
         "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",
     ]  # fmt: skip
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

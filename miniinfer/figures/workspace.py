@@ -86,7 +86,7 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
     header["meta_from"] = min(selection.have_meta, len(steps)) + 1
     header["meta"] = [_meta(m, run.info.kind) for m in steps[selection.have_meta :]]
     header["tok_from"] = min(selection.have_tokens, len(run.tokens))
-    header["tokens"] = [_token(t) for t in run.tokens[selection.have_tokens :]]
+    header["tokens"] = [token_entry(t) for t in run.tokens[selection.have_tokens :]]
     length = steps[-1].context_len if steps else 0
     if length > selection.have_kv:
         header["kv_from"] = selection.have_kv
@@ -192,7 +192,7 @@ def _meta(m: StepMeta, kind: str) -> dict[str, Any]:
     there = kind != "saved"
     return {
         "step": m.step, "phase": m.phase, "n": m.num_scheduled, "ctx": m.context_len, "ms": round(m.step_ms, 3),
-        "token": m.token_id, "forced": m.forced, "logprob": _finite(m.logprob), "coin": m.coin,
+        "token": m.token_id, "forced": m.forced, "logprob": finite(m.logprob), "coin": m.coin,
         "kv_used": m.kv_used_bytes, "kv_alloc": m.kv_allocated_bytes,
         "kv_reserved": m.kv_reserved_bytes if there else None,
         "weights_read": m.weight_bytes_read if there else None, "kv_read": m.kv_bytes_read if there else None,
@@ -203,7 +203,7 @@ def _meta(m: StepMeta, kind: str) -> dict[str, Any]:
 def next_to_json(found: NextToken) -> dict[str, Any]:
     """NEXT of the message format."""
     return {
-        "ids": [t.token_id for t in found.tokens], "toks": [_token(t) for t in found.tokens],
+        "ids": [t.token_id for t in found.tokens], "toks": [token_entry(t) for t in found.tokens],
         "raw": list(found.raw_probs), "used": list(found.used_probs), "cut": list(found.cut_by),
         "kept": found.num_kept, "rest": {"count": found.rest_count, "raw": found.rest_raw, "used": found.rest_used},
         "coin": found.coin, "lo": found.lo, "hi": found.hi, "token": found.token_id, "forced": found.forced,
@@ -211,11 +211,13 @@ def next_to_json(found: NextToken) -> dict[str, Any]:
     }
 
 
-def _token(token: TokenInfo) -> list[Any]:
+def token_entry(token: TokenInfo) -> list[Any]:
+    """[id, text, bytes in hex, flags]: 1 control token, 2 part of a split character."""
     return [token.token_id, token.text, token.data.hex(), int(token.control) | 2 * int(token.partial)]
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
+    """JSON knows no infinity: None in its place."""
     return value if value is not None and math.isfinite(value) else None
 
 

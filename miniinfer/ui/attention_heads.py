@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import streamlit as st
 
@@ -12,7 +11,8 @@ from miniinfer.figures.attention_tables import heads_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.head_kinds import FEWEST_ROWS, KINDS, MEANINGS, MIXED, THRESHOLDS, HeadScores
 from miniinfer.trace.head_scores import PROBE_TOKENS, HeadScoreBook, probe_ids, probe_scores, sampled_positions
-from miniinfer.ui.attention_look import Look, choose_head, plot
+from miniinfer.ui.attention_look import Look, choose_head, head_picker
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_saves
 
 RUN, PROBE = "this run", "a text that repeats"
@@ -43,15 +43,14 @@ def draw_heads(look: Look) -> None:
     figure = heads_map(
         scores.scores[kind], (look.layer, look.head), f"on {kind}", look.colours, most=1.0
     )
-    plot(
-        figure, "attention_heads_map", f"Weight on {kind}, all heads", selection_mode="points",
-        on_select=lambda: _from_map("attention_heads_map"),
+    draw_figure(
+        figure, "attention_heads_map", f"Weight on {kind}, all heads, on {source or RUN}", on_pick=head_picker(look)
     )
     table = heads_table(scores, look.run.info.model.group_size)
     table = table.sort_values(kind, ascending=False, kind="stable", ignore_index=True)
     st.session_state["attention_heads_order"] = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
     st.dataframe(
-        table, key="attention_heads_table", hide_index=True, width="stretch", height=220, row_height=26,
+        table, key="attention_heads_table", hide_index=True, width="stretch", height=206, row_height=26,
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row",
         placeholder="",
     )
@@ -124,12 +123,6 @@ def _sentence(look: Look, scores: HeadScores, source: str) -> str:
     if missing:
         told += f" Too little repeats here to tell {' or '.join(missing)}: choose {PROBE}."
     return told
-
-
-def _from_map(key: str) -> None:
-    points: list[dict[str, Any]] = st.session_state[key]["selection"]["points"]
-    if points:
-        choose_head(int(points[0]["x"]), int(points[0]["y"]))
 
 
 def _from_table() -> None:

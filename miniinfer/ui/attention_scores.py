@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from miniinfer.figures.attention_plots import MapLook, maps_figure
@@ -10,12 +11,14 @@ from miniinfer.figures.attention_tables import maps_table, recorded_row_table, r
 from miniinfer.figures.attention_words import RECORDED
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
-from miniinfer.ui.attention_look import KEY, Look, plot, twin
+from miniinfer.ui.attention_look import KEY, Look, twin
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
 HEIGHT = 352
+STRONGEST = 32  # keys of a longer row that stand in its table; all of them are folded, for they cost time to draw
 NUMBER = st.column_config.NumberColumn(format="%.6f")
 COLUMNS = {
     "key": st.column_config.NumberColumn(width=60),
@@ -39,7 +42,7 @@ def draw_scores(look: Look) -> None:
     shown = _recorded_maps(look, pooled) if look.live is None else _maps(look, pooled)
     map_look = MapLook(look.length, look.position, look.run.info.model.head_dim, look.hide_first)
     figure = maps_figure(shown, map_look, look.text, look.colours, HEIGHT)
-    plot(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
+    draw_figure(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
     if look.live is None:
@@ -54,27 +57,35 @@ def draw_scores(look: Look) -> None:
     )  # fmt: skip
 
 
-def _row(look: Look, shown: HeadMaps) -> None:
+def _row(look: Look, maps: HeadMaps) -> None:
     """Choosing a line chooses the key of the view RoPE."""
     row = look.row
     total = float(row.exps.sum(dtype=np.float64))
     best = int(row.pattern.argmax())
-    table = row_table(row, shown, look.text, hide_first=look.hide_first)
-    if look.length > WHOLE:
-        table = table.sort_values("weight", ascending=False, kind="stable")
+    long = look.length > WHOLE
+
+    def table(strongest: int | None) -> pd.DataFrame:
+        return row_table(row, maps, look.text, hide_first=look.hide_first, strongest=strongest)
+
+    def whole() -> pd.DataFrame:
+        return table(len(row.pattern) if long else None)
+
+    shown = table(STRONGEST if long else None)
     left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.text(
         f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
         f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
         f"{float(row.pattern[best]):.6f}."
     )
-    draw_saves(table, "attention_row", "row.csv", places)
+    draw_saves(whole, "attention_row", "row.csv", places)
     picked = st.dataframe(
-        table, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
+        shown, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
         row_height=26, on_select="rerun", selection_mode="single-row", placeholder="",
     )
     if rows := picked["selection"]["rows"]:
-        st.session_state[KEY] = min(int(table["key"].iloc[min(rows[0], len(table) - 1)]), look.position)
+        st.session_state[KEY] = min(int(shown["key"].iloc[min(rows[0], len(shown) - 1)]), look.position)
+    if long:
+        twin(f"All {len(row.pattern):,} keys of the row", "attention_keys", whole, Provenance.COMPUTED, "row.csv")
 
 
 def _maps(look: Look, pooled: bool) -> HeadMaps:

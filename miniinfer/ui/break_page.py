@@ -50,7 +50,7 @@ def _draw_fault(session: Session, fault: Fault | None) -> None:
     if fault.situation.sentence:
         st.text(f"Set up on both sides: {fault.situation.sentence}")
     st.text(f"How one would have noticed: {fault.notice}")
-    met = f" We met it for real: docs/what-broke.md, “{fault.met}”." if fault.met else ""
+    met = f" {fault.met.words} (docs/what-broke.md, “{fault.met.heading}”)." if fault.met else ""
     st.caption(f"Replaced: {fault.what_is_replaced}. Should change {fault.first[0]} · {fault.first[1]} first.{met}")
 
 

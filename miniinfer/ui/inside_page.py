@@ -9,6 +9,7 @@ import streamlit as st
 from miniinfer.errors import MiniInferError
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.replay import StepRows, rows_of
+from miniinfer.ui.frame import BODY
 from miniinfer.ui.inside_checks import draw_checks
 from miniinfer.ui.inside_lens import draw_lens
 from miniinfer.ui.inside_look import InsideLook
@@ -29,7 +30,7 @@ VIEWS: dict[str, Callable[[InsideLook], None]] = {
 def draw_inside(session: Session) -> None:
     """Linked to the session's run and cursor: the transport in the frame moves what is looked into."""
 
-    @st.fragment
+    @st.fragment(key=BODY)
     def body() -> None:
         with st.container(key="page_body"), st.container(key="inside"):
             run = session.timeline.current
@@ -60,11 +61,6 @@ def _draw(session: Session, run: LiveRun) -> None:
         rows = _step(session, run)
         position = _position(session, run, rows)
         view = draw_views("inside_view", list(VIEWS), "Stage by stage", stretch=False)
-        st.segmented_control(
-            "Pictures are saved as", ["PNG", "SVG"], default="PNG", key="inside_format", required=True,
-            label_visibility="collapsed", persist_state="session",
-            help="The camera over each picture saves it in this format; each table has its CSV.",
-        )
     VIEWS[view](InsideLook(session, run, rows, position))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.ui.frame import BODY
 from miniinfer.ui.session import Session
 from miniinfer.ui.tokenizer_compare import draw_compare
 from miniinfer.ui.tokenizer_costs import draw_costs
@@ -27,7 +28,7 @@ VIEWS: dict[str, Callable[[TextLook], None]] = {
 def draw_tokenizer(session: Session) -> None:
     """The text is the prompt of the run in view until it is changed here; no run is ever touched."""
 
-    @st.fragment
+    @st.fragment(key=BODY)
     def body() -> None:
         with st.container(key="page_body"), st.container(key="tokenizer"):
             st.subheader("How does the text become tokens?", anchor=False)

@@ -258,16 +258,3 @@ def test_no_character_of_a_token_is_invisible(visit):
         }"""
     )
     assert shown == ["␣", "<U+3000>", "a<U+2003>b", "<U+FE0F>", "<U+E0041>", "<U+202F>", "◌\u0301", "∅", "x"]
-
-
-def test_in_a_low_window_what_is_below_can_be_scrolled_to(visit):
-    page = visit(720, 450).open(live=False)  # 1440 x 900 at a zoom of 200 %
-    page.get_by_test_id("kv-canvas").wait_for()
-    page.wait_for_function(
-        """() => {
-          const main = document.querySelector("[data-testid=stMain]");
-          main.scrollTop = 9999;
-          const panel = document.querySelector("[data-testid=stMain] .st-key-workspace").getBoundingClientRect();
-          return main.scrollTop > 0 && panel.bottom <= innerHeight + 1;
-        }"""
-    )

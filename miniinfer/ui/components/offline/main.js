@@ -3,9 +3,12 @@
 import { getBus } from "../shared/bus.js";
 import { h, keepKeys } from "../shared/dom.js";
 import { listenKeys } from "../shared/keyboard.js";
+import { getKeys } from "../shared/keys.js";
 import { decode } from "../shared/protocol.js";
 import { readTheme } from "../shared/theme.js";
 import { createBar } from "../transport/bar.js";
+import { createHelp } from "../transport/help.js";
+import { showLarge } from "../transport/large.js";
 import { panelNeeds } from "../workspace/needs.js";
 import { createWorkspace } from "../workspace/workspace.js";
 import { createAbout } from "./about.js";
@@ -19,7 +22,8 @@ bus.offline = true;
 
 const scheme = createScheme(document.documentElement);
 const about = createAbout(facts);
-const bar = createBar(bus);
+const help = createHelp();
+const bar = createBar(bus, help.open);
 const top = h(
   "div",
   { class: "mi mi-top" },
@@ -30,12 +34,14 @@ const top = h(
   scheme.button,
 );
 const place = h("main", {});
-document.body.append(keepKeys(top), place);
+document.body.append(keepKeys(top), place, help.root);
+showLarge(bus.prefs.large);
 const view = createWorkspace(bus, place);
 
 function useTheme() {
   readTheme(top);
   readTheme(bar.root);
+  readTheme(help.root);
   view.useTheme(readTheme(view.root));
 }
 
@@ -51,6 +57,7 @@ async function start() {
   bus.goto(stepOfAddress() ?? facts.cursor);
   bus.on((dirty) => (bar.paint(dirty), dirty.has("cursor") && rememberStep()));
   listenKeys(bus);
+  getKeys().add(help.keys);
   window.addEventListener("hashchange", () => bus.goto(stepOfAddress() ?? bus.cursor));
   bus.changed("data", "run", "cursor", "theme", "head");
   document.body.dataset.ready = "yes";

@@ -10,10 +10,12 @@ import { createWorkspace } from "./workspace.js";
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
 import "../shared/dom.js";
+import "../shared/explore.js";
 import "../shared/export.js";
 import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
+import "../shared/keys.js";
 import "../shared/link.js";
 import "../shared/menu.js";
 import "../shared/parquet.js";
