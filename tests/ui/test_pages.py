@@ -16,7 +16,10 @@ TITLES = (
     "Runs"
 )
 # Components of a page beside the frame's.
-OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",), "batching": ("batching",)}
+OWN = {
+    "tokenizer": ("tokenizer_stages",), "inside": ("program", "inside_heat", "inside_histogram"),
+    "batching": ("batching",), "attention": ("attention_maps",),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES)
