@@ -59,7 +59,7 @@ MODULES = [
     "miniinfer", "miniinfer.figures.workspace", "miniinfer.figures.cost_plots", "miniinfer.figures.cost_tables",
     "miniinfer.trace.live_run", "miniinfer.trace.batch_run", "miniinfer.trace.batch_view",
     "miniinfer.trace.batch_presets", "miniinfer.trace.batch_outcome", "miniinfer.figures.batching_message",
-    "miniinfer.figures.batching_tables",
+    "miniinfer.figures.batching_tables", "miniinfer.figures.run_times",
 ]  # fmt: skip
 
 

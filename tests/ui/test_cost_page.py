@@ -336,5 +336,7 @@ def test_a_guess_is_answered_by_the_run_itself(app: App) -> None:
 def test_without_a_model_the_page_says_what_will_stand_here(open_app: Callable[..., App], gate: Any) -> None:
     app = open_app(gate.host).open_first("cost")
     assert "A recorded run cannot be measured" in texts(app)
-    assert plots(app) == []
+    assert "Recorded, in the run, as it was stepped (CPU): 5 prompt tokens in one pass" in texts(app)
+    steps = app.session.timeline.current.steps  # type: ignore[union-attr]
+    assert sum(sum(bar["y"]) for bar in plots(app)[1]["data"]) == pytest.approx(sum(m.step_ms for m in steps))
     wait_until(lambda: not any(thread.name == "measurement" for thread in threading.enumerate()))
