@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 configure()  # before any test imports torch
+os.environ.setdefault("MINIINFER_NATIVE", "0")  # tests/native has its own; elsewhere nothing is built meanwhile
 
 DATA = Path(__file__).parent / "data"
 

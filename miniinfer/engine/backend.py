@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from miniinfer.engine.stage import Stage
-from miniinfer.engine.weights import Weights
+from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
@@ -38,3 +39,15 @@ class TorchBackend:
 
 
 TORCH = TorchBackend()
+
+ChooseBackend = Callable[[Weights], Backend]  # asked whenever an engine is made
+
+
+def always_torch(weights: Weights) -> Backend:
+    return TORCH
+
+
+def backend_of(model: ModelLike) -> Backend:
+    """What the model's engines compute with from now on: its own choice if it has one, else torch."""
+    choose: ChooseBackend = getattr(model, "choose_backend", always_torch)
+    return choose(model.weights)

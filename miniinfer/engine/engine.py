@@ -18,7 +18,7 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
 from miniinfer.engine.accounts import check_books, used_positions
-from miniinfer.engine.backend import TORCH, Backend
+from miniinfer.engine.backend import Backend, backend_of
 from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
@@ -42,7 +42,7 @@ class Engine:
     """Weights and vocabulary are shared and never written; sequences, scheduler and KV cache belong to this engine.
 
     `program` and `make_groups` can be replaced, to show what a changed stage does or to compare with a reference.
-    backend: what computes the stages and products of the engine's own program.
+    backend: what computes the stages and products of the engine's own program; None: what the model chooses.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class Engine:
         *,
         program: tuple[Stage, ...] | None = None,
         make_groups: MakeGroups = groups.make_groups,
-        backend: Backend = TORCH,
+        backend: Backend | None = None,
     ) -> None:
         self.model = model
         self.model_config = model.config
-        self.backend = backend
-        self.weights = backend.weights(model.weights)
+        self.backend = backend or backend_of(model)
+        self.weights = self.backend.weights(model.weights)
         self.config = config or EngineConfig()
         self.device = model.weights.device
         static = self.config.batching == "static"
         own = padded_program if static else build_program
-        self.program = program or backend.program(own(model.config))
+        self.program = program or self.backend.program(own(model.config))
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)

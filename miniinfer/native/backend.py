@@ -54,7 +54,7 @@ class NativeBackend:
         return known[3][layer]
 
     def lengths(self, group: AttnGroup) -> int:
-        """The address of [S] int64: the keys that each sequence of the group sees. All layers of a step ask for them."""
+        """The address of [S] int64: the keys that each sequence of the group sees. All layers ask for them."""
         known = self._lengths
         if known is None or known[0] is not group:
             array = lengths_of(group)

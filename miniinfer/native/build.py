@@ -6,6 +6,7 @@ builds anew. A finished library is renamed into place and its checksum lies besi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -57,8 +58,14 @@ def library_path(compiler: str) -> Path:
     return data_home() / "native" / digest.hexdigest()[:16] / "core.so"
 
 
+def known_library() -> Library | None:
+    """The library if it was built before. Raises NativeError."""
+    path = library_path(find_compiler())
+    return Library(path) if _is_whole(path) else None
+
+
 def built_library() -> Library:
-    """The library, built now if it is not there. Blocks for seconds. Raises NativeError."""
+    """The library, built now if it is not there, which takes seconds. Raises NativeError."""
     compiler = find_compiler()
     path = library_path(compiler)
     try:
@@ -82,7 +89,7 @@ def _compile(compiler: str, path: Path) -> None:
 
 
 def _is_whole(path: Path) -> bool:
-    """True if the library is what the compiler has written, to the last byte; loading a torn one can end the process."""
+    """True if the library is what the compiler has written, to the last byte: a torn one can end the process."""
     try:
         return _checksum_file(path).read_text(encoding="ascii") == _checksum(path)
     except (OSError, ValueError):
@@ -125,21 +132,27 @@ class BackgroundBuild:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self.library: Library | None = None
+        self.library: Library | None = None  # as soon as it is there
         self.failure: str | None = None  # why there will be none, in a sentence
 
+    def look(self) -> None:
+        """Take the library if an earlier process has built it. Compiles nothing."""
+        if self.library is None:
+            with contextlib.suppress(NativeError):  # who wants it built hears of it
+                self.library = known_library()
+
     def start(self) -> None:
-        """Begin, if nobody has; returns at once."""
+        """Begin, if nobody has and there is none; returns at once."""
         with self._lock:
-            if self._thread is None:
+            if self._thread is None and self.library is None:
                 self._thread = threading.Thread(target=self._build, name="native-build", daemon=True)
                 self._thread.start()
 
     def wait(self) -> None:
         """Until it is there or has failed."""
         self.start()
-        assert self._thread is not None
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _build(self) -> None:
         try:

@@ -34,6 +34,11 @@ class Native:
         if switched_off() is None:
             self._build.start()
 
+    def look(self) -> None:
+        """Take the library if an earlier process has built it. Compiles nothing."""
+        if switched_off() is None:
+            self._build.look()
+
     def backend(self, wait: bool = False) -> NativeBackend | None:
         """The backend if it is there; wait: build it now if need be."""
         if switched_off() is not None:
@@ -53,6 +58,11 @@ class Native:
     def why_not(self) -> str:
         """Why there is no core, in a sentence."""
         return switched_off() or self._build.failure or "The compiled core is being built."
+
+    @property
+    def sentence(self) -> str:
+        """How it stands with the core."""
+        return self.why_not() if self._build.library is None or switched_off() else "The compiled core is built."
 
 
 NATIVE = Native()

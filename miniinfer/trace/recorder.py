@@ -95,7 +95,7 @@ class Recorder:
         """The step that was just committed, as the run's `step`-th."""
         import torch
 
-        engine, model = self._engine, self._engine.model
+        engine = self._engine
         q = _numpy(torch.stack(self._q))  # [L, T, H, D]
         norms = _numpy(_norms(torch.stack(self._k), torch.stack(self._v)))  # [T, L, 2]
         final = _numpy(state.final_norm_out)
@@ -117,7 +117,7 @@ class Recorder:
                 )
             )
         kv_token = engine.kv_cache.position_bytes
-        weights = model.weights
+        weights = engine.weights  # as they are read here: see native/products.py
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
         return StepRecord(
             step,

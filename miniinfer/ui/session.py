@@ -54,6 +54,7 @@ class Session(SessionMemory, SessionView):
         self.budget = TraceBudget()
         self.batch = SessionBatch(self)
         self.block_size = EngineConfig().block_size
+        self.backend: str | None = None
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
@@ -139,12 +140,21 @@ class Session(SessionMemory, SessionView):
 
     def engine_for(self, model: LoadedModel, block_size: int | None = None) -> Engine:
         """This session's engine for new runs, or one with the block size of a saved run."""
+        from miniinfer.engine.backend import backend_of
         from miniinfer.engine.engine import Engine
+        from miniinfer.native.choose import choose_backend
 
         config = config_for(model, block_size or self.block_size)
-        if self._engine is None or self._engine.model is not model or self._engine.config != config:
-            self._engine = Engine(model, config)
-        return self._engine
+        backend = backend_of(model) if self.backend is None else choose_backend(self.backend, model.weights)
+        known = self._engine
+        if known is None or known.model is not model or known.config != config or known.backend is not backend:
+            known = self._engine = Engine(model, config, backend=backend)
+        return known
+
+    def choose_backend(self, name: str | None) -> None:
+        """torch, native, or None: whichever the model's host has. Takes effect with the next new run."""
+        with self.lock:
+            self.backend = name
 
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""

@@ -128,9 +128,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch, library: L
 def test_a_library_of_another_version(tmp_path: Path) -> None:
     source = tmp_path / "old.c"
     source.write_text("long long mi_version(void) { return 0; }\n")
-    subprocess.run([find_compiler(), "-x", "c", "-shared", "-fPIC", str(source), "-o", str(tmp_path / "old.so")], check=True)
+    old = tmp_path / "old.so"
+    subprocess.run([find_compiler(), "-x", "c", "-shared", "-fPIC", str(source), "-o", str(old)], check=True)
     with pytest.raises(NativeError, match=f"has version 0, not {VERSION}"):
-        Library(tmp_path / "old.so")
+        Library(old)
     with pytest.raises(NativeError, match="could not be loaded"):
         Library(source)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from miniinfer.engine.backend import ChooseBackend
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
 from miniinfer.measure.calibration_file import load_calibration, save_calibration
@@ -161,7 +162,7 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
 ) -> None:
     loaded: dict[str, weakref.ref[LoadedModel]] = {}
 
-    def load(source: Path, *, device: str, dtype: str) -> LoadedModel:
+    def load(source: Path, *, device: str, dtype: str, choose_backend: ChooseBackend) -> LoadedModel:
         assert (source, device) == (model.source, "cpu")
         twin = dataclasses.replace(model)
         loaded[dtype] = weakref.ref(twin)
