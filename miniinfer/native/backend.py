@@ -12,9 +12,10 @@ from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import Weights
+from miniinfer.native.decode_plan import LayerTable, lengths_of
 from miniinfer.native.library import Cache, Library
 from miniinfer.native.products import native_weights
-from miniinfer.native.stages import lengths_of, native_program
+from miniinfer.native.stages import native_program
 
 
 class NativeBackend:
@@ -26,6 +27,7 @@ class NativeBackend:
         self.library = library
         library.set_threads(torch.get_num_threads())
         self._weights: dict[int, tuple[weakref.ref[Weights], Weights]] = {}  # by the id of torch's
+        self._tables: dict[int, LayerTable] = {}  # by the id of the core's
         self._caches: weakref.WeakKeyDictionary[KVCache, tuple[int, int, Any, list[int]]] = weakref.WeakKeyDictionary()
         self._lengths: tuple[AttnGroup, Any, int] | None = None
 
@@ -36,10 +38,20 @@ class NativeBackend:
         """Made once for each model: its engines share it."""
         known = self._weights.get(id(weights))
         if known is None or known[0]() is not weights:
-            number = id(weights)
-            forget = weakref.ref(weights, lambda _gone: self._weights.pop(number, None))
-            known = self._weights[number] = forget, native_weights(weights, self.library)
+            number, ours = id(weights), native_weights(weights, self.library)
+            known = self._weights[number] = weakref.ref(weights, lambda _gone: self._forget(number)), ours
+            self._tables[id(ours)] = LayerTable(ours)
         return known[1]
+
+    def _forget(self, number: int) -> None:
+        known = self._weights.pop(number, None)
+        if known is not None:
+            self._tables.pop(id(known[1]), None)
+
+    def layer_table(self, weights: Weights) -> LayerTable | None:
+        """The addresses of the weights that this backend has given out; None if it has not, or torch has a matrix."""
+        table = self._tables.get(id(weights))
+        return table if table is not None and table.complete else None
 
     def cache(self, kv_cache: KVCache, layer: int) -> int:
         """The address of the struct Cache of a layer; all are made anew when the pool has moved."""

@@ -22,7 +22,7 @@ from miniinfer.models.paths import data_home
 from miniinfer.native.library import Library, NativeError
 
 HERE = Path(__file__).parent
-SOURCES = ("core.cpp", "core.h", "products.h", "threads.h", "vectors.h")
+SOURCES = ("core.cpp", "step.cpp", "core.h", "products.h", "threads.h", "vectors.h")
 COMPILERS = ("g++", "clang++", "c++")
 OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread", "-w")
 SECONDS = 300  # after which a compiler is given up
@@ -81,7 +81,7 @@ def built_library() -> Library:
 def _compile(compiler: str, path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         fresh = Path(folder) / path.name
-        _run([compiler, *options(), str(HERE / SOURCES[0]), "-o", str(fresh)])
+        _run([compiler, *options(), *(str(HERE / name) for name in SOURCES if name.endswith(".cpp")), "-o", str(fresh)])
         checksum = Path(folder) / "checksum"
         checksum.write_text(_checksum(fresh), encoding="ascii")
         os.replace(checksum, _checksum_file(path))  # first: a library without its checksum is built again

@@ -29,6 +29,28 @@ struct Cache {
     int64_t num_blocks, block_size, num_kv_heads, head_dim;
 };
 
+// A decode step whose fields have their memory already: what the functions of one layer need, so that a call takes three
+// arguments. A field [L, ...] is given by its first number; layer i has its own part of it.
+struct Layer {
+    const float* attn_norm;
+    const Matrix *qkv, *attn_out;
+    const float* mlp_norm;
+    const Matrix *gate_up, *down;
+};
+
+struct Step {
+    const Layer* layers;
+    int64_t rows, hidden, mlp, num_heads, num_kv_heads, head_dim, context, table_size;
+    double eps;
+    const float *rope_cos, *rope_sin;
+    const int64_t *slots, *new_blocks, *tables, *lens;
+    int64_t num_new;
+    Cache cache;  // of layer 0
+    int64_t cache_stride;
+    const float* embedded;  // resid_pre of layer 0
+    float *attn_norm_out, *qkv, *turned, *z, *attn_out, *resid_mid, *mlp_norm_out, *mlp_hidden, *mlp_out, *resid_post;
+};
+
 int64_t mi_version(void);
 void mi_set_threads(int64_t count);  // that work on one call, the caller included
 
@@ -45,6 +67,19 @@ void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_
 void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* pattern);
 void mi_attn_mix(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* tables,
                  int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* z);
+
+// The same stages on the fields of a step.
+void mi_step_attn_norm(const Step* step, int64_t layer);
+void mi_step_qkv_proj(const Step* step, int64_t layer);
+void mi_step_rope(const Step* step, int64_t layer);
+void mi_step_write_kv(const Step* step, int64_t layer);
+void mi_step_attn_scores(const Step* step, int64_t layer, float* scores);
+void mi_step_attn_pattern(const Step* step, const float* scores, float* pattern);
+void mi_step_attn_mix(const Step* step, int64_t layer, const float* pattern);
+void mi_step_attn_out(const Step* step, int64_t layer);
+void mi_step_mlp_norm(const Step* step, int64_t layer);
+void mi_step_mlp_hidden(const Step* step, int64_t layer);
+void mi_step_mlp_out(const Step* step, int64_t layer);
 
 #ifdef __cplusplus
 }

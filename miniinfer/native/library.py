@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import MiniInferError
 
@@ -35,8 +36,30 @@ class Cache(Structure):
     ]  # fmt: skip
 
 
+class Layer(Structure):
+    """core.h: struct Layer."""
+
+    _fields_ = [(name, c_void_p) for name in ("attn_norm", "qkv", "attn_out", "mlp_norm", "gate_up", "down")]
+
+
+class Step(Structure):
+    """core.h: struct Step."""
+
+    _fields_ = [
+        ("layers", c_void_p),
+        *((name, c_int64) for name in (
+            "rows", "hidden", "mlp", "num_heads", "num_kv_heads", "head_dim", "context", "table_size")),
+        ("eps", c_double),
+        *((name, c_void_p) for name in ("rope_cos", "rope_sin", "slots", "new_blocks", "tables", "lens")),
+        ("num_new", c_int64), ("cache", Cache), ("cache_stride", c_int64),
+        *((name, c_void_p) for name in (
+            "embedded", "attn_norm_out", "qkv", "turned", "z", "attn_out", "resid_mid", "mlp_norm_out", "mlp_hidden",
+            "mlp_out", "resid_post")),
+    ]  # fmt: skip
+
+
 P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
-PRODUCTS = {
+LONG = {
     "mi_linear": (P, P, N, P),
     "mi_linear_add": (P, P, P, N, P, P),
     "mi_mlp_hidden": (P, P, N, P),
@@ -44,11 +67,16 @@ PRODUCTS = {
     "mi_attn_pattern": (P, N, N, P),
     "mi_attn_mix": (P, P, N, P, N, P, N, N, P),
     "mi_set_threads": (N,),
+    **{f"mi_step_{name}": (P, N) for name in ("qkv_proj", "attn_out", "mlp_hidden", "mlp_out")},
+    "mi_step_attn_scores": (P, N, P),
+    "mi_step_attn_pattern": (P, P, P),
+    "mi_step_attn_mix": (P, N, P),
 }
 SHORT = {
     "mi_rms_norm": (P, P, D, N, N, P),
     "mi_rope": (P, N, P, N, P, P, N, N, N, N, P),
     "mi_write_kv": (P, P, N, P, N, P, N, P, N),
+    **{f"mi_step_{name}": (P, N) for name in ("attn_norm", "rope", "write_kv", "mlp_norm")},
 }
 
 
@@ -69,23 +97,20 @@ class Library:
             version = long.mi_version()
             if version != VERSION:
                 raise NativeError(f"The compiled core {path.name} has version {version}, not {VERSION}.")
-            self.linear = _function(long, "mi_linear")
-            self.linear_add = _function(long, "mi_linear_add")
-            self.mlp_hidden = _function(long, "mi_mlp_hidden")
-            self.attn_scores = _function(long, "mi_attn_scores")
-            self.attn_pattern = _function(long, "mi_attn_pattern")
-            self.attn_mix = _function(long, "mi_attn_mix")
-            self.set_threads = _function(long, "mi_set_threads")
-            self.rms_norm = _function(short, "mi_rms_norm")
-            self.rope = _function(short, "mi_rope")
-            self.write_kv = _function(short, "mi_write_kv")
+            self._functions = {name: _function(long, name, types) for name, types in LONG.items()}
+            self._functions |= {name: _function(short, name, types) for name, types in SHORT.items()}
         except (OSError, AttributeError) as error:
             raise NativeError(f"The compiled core {path.name} could not be loaded: {error}.") from error
+        self.__dict__ |= {name.removeprefix("mi_"): function for name, function in self._functions.items()}
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., None]: ...
 
 
-def _function(library: ctypes.CDLL, name: str) -> Any:
+def _function(library: ctypes.CDLL, name: str, types: tuple[Any, ...]) -> Any:
     function = library[name]  # a new object each time, so that the two ways of calling stay apart
-    function.argtypes = (PRODUCTS | SHORT)[name]
+    function.argtypes = types
     function.restype = None
     return function
 

@@ -6,7 +6,6 @@ prefill, a stage hands over to its torch twin, and so it does where a matrix lie
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.placement import place_tokens
 from miniinfer.engine.stage import Stage, StageFunction
 from miniinfer.engine.stages import attention, mlp, output
+from miniinfer.native.decode_plan import plan_of
 from miniinfer.native.products import MOST_ROWS, NativeLinear
 
 if TYPE_CHECKING:
@@ -65,17 +65,36 @@ def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
 
 @twin_of(attention.attn_norm)
 def attn_norm(engine: Engine, state: StepState) -> None:
+    plan, layer = plan_of(engine, state), state.layer
+    if plan is not None and (layer == 0 or state.resid_post is plan.resid_post[layer - 1]):
+        plan.library.step_attn_norm(plan.address, layer)
+        state.resid_pre, state.attn_norm_out = plan.resid_pre[layer], plan.attn_norm_out[layer]
+        return None
     if not _few(state.resid_pre):
         return attention.attn_norm(engine, state)
-    if state.layer > 0:
+    if layer > 0:
         state.resid_pre = state.resid_post  # this layer goes on where the one before it ended
     state.attn_norm_out = _norm(engine, state.resid_pre, engine.weights.layers[state.layer].attn_norm)  # [T, E]
     return None
 
 
+@twin_of(attention.qkv_proj)
+def qkv_proj(engine: Engine, state: StepState) -> None:
+    plan, layer = plan_of(engine, state), state.layer
+    if plan is None or state.attn_norm_out is not plan.attn_norm_out[layer]:
+        return attention.qkv_proj(engine, state)  # whose product may well be the core's
+    plan.library.step_qkv_proj(plan.address, layer)
+    state.q, state.k, state.v = plan.q_before[layer], plan.k_before[layer], plan.v[layer]
+    return None
+
+
 @twin_of(attention.rope)
 def rope(engine: Engine, state: StepState) -> None:
-    q, k = state.q, state.k
+    q, k, plan, layer = state.q, state.k, plan_of(engine, state), state.layer
+    if plan is not None and q is plan.q_before[layer] and k is plan.k_before[layer]:
+        plan.library.step_rope(plan.address, layer)
+        state.q, state.k = plan.q[layer], plan.k[layer]
+        return None
     if not _few(q) or not _rows_of_heads(q) or not _rows_of_heads(k):
         return attention.rope(engine, state)
     (rows, num_heads, head_dim), num_kv_heads = q.shape, k.shape[1]
@@ -90,7 +109,12 @@ def rope(engine: Engine, state: StepState) -> None:
 
 @twin_of(attention.write_kv)
 def write_kv(engine: Engine, state: StepState) -> None:
-    k, v = state.k, state.v
+    k, v, plan, layer = state.k, state.v, plan_of(engine, state), state.layer
+    if plan is not None and k is plan.k[layer] and v is plan.v[layer]:
+        place_tokens(engine, state)
+        plan.place(engine, state)
+        plan.library.step_write_kv(plan.address, layer)
+        return None
     if not _few(k) or not _rows_of_heads(k) or not _rows_of_heads(v):
         return attention.write_kv(engine, state)
     place_tokens(engine, state)
@@ -105,7 +129,12 @@ def write_kv(engine: Engine, state: StepState) -> None:
 
 @twin_of(attention.attn_scores)
 def attn_scores(engine: Engine, state: StepState) -> None:
-    group, q = _one_row_each(state), state.q
+    group, q, plan, layer = _one_row_each(state), state.q, plan_of(engine, state), state.layer
+    if plan is not None and q is plan.q[layer] and plan.is_placed(engine, state):
+        scores = q.new_empty(plan.scores_shape)
+        plan.library.step_attn_scores(plan.address, layer, scores.data_ptr())
+        state.attn_scores = (scores,)  # [K, S, G, 1, C]
+        return None
     if group is None or not _rows_of_heads(q):
         return attention.attn_scores(engine, state)
     [blocks] = state.block_tables
@@ -141,6 +170,11 @@ def attn_mix(engine: Engine, state: StepState) -> None:
     if group is None:
         return attention.attn_mix(engine, state)
     [blocks], [pattern] = state.block_tables, state.attn_pattern
+    plan, layer = plan_of(engine, state), state.layer
+    if plan is not None and pattern.shape == plan.scores_shape and plan.is_placed(engine, state):
+        plan.library.step_attn_mix(plan.address, layer, pattern.contiguous().data_ptr())
+        state.z = plan.z[layer]  # [T, H, D]
+        return None
     pattern = pattern.contiguous()
     kv_heads, num_seqs, per_head, _, context = pattern.shape
     z = pattern.new_empty((num_seqs, kv_heads * per_head, engine.kv_cache.head_dim))
@@ -155,7 +189,12 @@ def attn_mix(engine: Engine, state: StepState) -> None:
 
 @twin_of(attention.attn_out)
 def attn_out(engine: Engine, state: StepState) -> None:
-    linear, z = engine.weights.layers[state.layer].attn_out, state.z
+    plan, layer, z = plan_of(engine, state), state.layer, state.z
+    if plan is not None and z is plan.z[layer] and state.resid_pre is plan.resid_pre[layer]:
+        plan.library.step_attn_out(plan.address, layer)
+        state.attn_out, state.resid_mid = plan.attn_out[layer], plan.resid_mid[layer]
+        return None
+    linear = engine.weights.layers[layer].attn_out
     if not _few(z) or type(linear) is not NativeLinear:
         return attention.attn_out(engine, state)
     state.attn_out, state.resid_mid = _linear_add(engine, linear, z, state.resid_pre)  # [T, E] each
@@ -164,6 +203,11 @@ def attn_out(engine: Engine, state: StepState) -> None:
 
 @twin_of(mlp.mlp_norm)
 def mlp_norm(engine: Engine, state: StepState) -> None:
+    plan, layer = plan_of(engine, state), state.layer
+    if plan is not None and state.resid_mid is plan.resid_mid[layer]:
+        plan.library.step_mlp_norm(plan.address, layer)
+        state.mlp_norm_out = plan.mlp_norm_out[layer]
+        return None
     if not _few(state.resid_mid):
         return mlp.mlp_norm(engine, state)
     state.mlp_norm_out = _norm(engine, state.resid_mid, engine.weights.layers[state.layer].mlp_norm)  # [T, E]
@@ -172,7 +216,12 @@ def mlp_norm(engine: Engine, state: StepState) -> None:
 
 @twin_of(mlp.mlp_hidden)
 def mlp_hidden(engine: Engine, state: StepState) -> None:
-    linear, x = engine.weights.layers[state.layer].gate_up, state.mlp_norm_out
+    plan, layer, x = plan_of(engine, state), state.layer, state.mlp_norm_out
+    if plan is not None and x is plan.mlp_norm_out[layer]:
+        plan.library.step_mlp_hidden(plan.address, layer)
+        state.mlp_hidden = plan.mlp_hidden[layer]
+        return None
+    linear = engine.weights.layers[layer].gate_up
     if not _few(x) or type(linear) is not NativeLinear:
         return mlp.mlp_hidden(engine, state)
     x = x.contiguous()
@@ -184,7 +233,12 @@ def mlp_hidden(engine: Engine, state: StepState) -> None:
 
 @twin_of(mlp.mlp_out)
 def mlp_out(engine: Engine, state: StepState) -> None:
-    linear, hidden = engine.weights.layers[state.layer].down, state.mlp_hidden
+    plan, layer, hidden = plan_of(engine, state), state.layer, state.mlp_hidden
+    if plan is not None and hidden is plan.mlp_hidden[layer] and state.resid_mid is plan.resid_mid[layer]:
+        plan.library.step_mlp_out(plan.address, layer)
+        state.mlp_out, state.resid_post = plan.mlp_out[layer], plan.resid_post[layer]
+        return None
+    linear = engine.weights.layers[layer].down
     if not _few(hidden) or type(linear) is not NativeLinear:
         return mlp.mlp_out(engine, state)
     state.mlp_out, state.resid_post = _linear_add(engine, linear, hidden, state.resid_mid)  # [T, E] each
@@ -218,9 +272,3 @@ def _one_row_each(state: StepState) -> AttnGroup | None:
     """The group of a step in which every sequence brings one row: decode."""
     groups = state.groups
     return groups[0] if len(groups) == 1 and groups[0].num_rows == 1 else None
-
-
-def lengths_of(group: AttnGroup) -> ctypes.Array[ctypes.c_int64]:
-    """How many keys each sequence of the group sees: [S]."""
-    lens = group.context_lens if group.hidden is not None else (group.context_len,) * group.num_seqs
-    return (ctypes.c_int64 * len(lens))(*lens)
