@@ -60,20 +60,19 @@ class Recorder:
         self._begin()
 
     def __call__(self, stage: Stage, state: StepState) -> None:
-        from miniinfer.engine.lookup import pattern_row
-
         now = time.perf_counter()
-        self._stage_ms[stage.name] += (now - self._mark) * 1000
-        if stage.name == "write_kv":
+        name = stage.name
+        self._stage_ms[name] += (now - self._mark) * 1000
+        if name == "write_kv":
             # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
             self._q.append(state.q)
             self._k.append(state.k)
             self._v.append(state.v)
-        elif stage.name == "schedule":
+        elif name == "schedule":
             self._plan = [(s.seq, s.num_tokens, s.start) for s in state.scheduled]
-        elif stage.name == "attn_pattern" and stage.layer is not None:
+        elif name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
-            self._rows.append(pattern_row(state, 0).clone())  # a view would hold the whole pattern of a prefill
+            self._rows.append(_newest_row(state))
         self._mark = time.perf_counter()  # the recorder's own time belongs to no stage
 
     def _pool_prompts(self, layer: int, state: StepState) -> None:
@@ -137,6 +136,16 @@ class Recorder:
         if not start < seq.num_prompt_tokens <= start + count or seq.seq_id not in self._prompts:
             return None
         return self._prompts.pop(seq.seq_id).result()
+
+
+def _newest_row(state: StepState) -> torch.Tensor:
+    """Of the first sequence: [H, C]."""
+    from miniinfer.engine.lookup import pattern_row
+
+    first = state.attn_pattern[0]
+    if first.shape[1] == first.shape[3] == 1:  # one row of one sequence: that is all of it
+        return first.view(-1, first.shape[4])
+    return pattern_row(state, 0).clone()  # a view would hold the whole pattern of a prefill
 
 
 def pool_columns(rows: torch.Tensor, cell: int) -> FloatArray:
