@@ -121,26 +121,51 @@ void mi_write_kv(const Cache* cache, const float* k, int64_t k_stride, const flo
     }
 }
 
+namespace {
+
+// COUNT heads that read the same key: q . k * scale, each into its row of scores.
+template <int COUNT>
+void score(const float* queries, const float* key, int64_t size, float scale, int64_t context, float* scores) {
+    V sums[COUNT] = {};
+    float rest[COUNT] = {};
+    int64_t i = 0;
+    for (; i + LANES <= size; i += LANES) {
+        const V part = load(key + i);
+        for (int g = 0; g < COUNT; g++) sums[g] += load(queries + g * size + i) * part;
+    }
+    for (; i < size; i++)
+        for (int g = 0; g < COUNT; g++) rest[g] += queries[g * size + i] * key[i];
+    for (int g = 0; g < COUNT; g++) scores[g * context] = (sum(sums[g]) + rest[g]) * scale;
+}
+
+}  // namespace
+
 // scores [K, S, G, C] = q . k / sqrt(D); -inf behind the end of a sequence. A part: some blocks of a sequence and head.
 void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* tables,
                     int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* scores) {
     constexpr int64_t BLOCKS = 8;
-    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads;
-    const int64_t ranges = (table_size + BLOCKS - 1) / BLOCKS;
+    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads, per_block = cache->block_size;
+    const int64_t ranges = ((context + per_block - 1) / per_block + BLOCKS - 1) / BLOCKS;
     const float scale = 1.0f / std::sqrt(static_cast<float>(size));
     share(cache->num_kv_heads * num_seqs * ranges, num_heads * num_seqs * context * size, [&](int64_t part) {
         const int64_t range = part % ranges, s = part / ranges % num_seqs, kv = part / ranges / num_seqs;
         const Head keys = head(*cache, 0, kv);
         const float* queries = q + s * q_stride + kv * group * size;
         float* rows = scores + (kv * num_seqs + s) * group * context;
-        for (int64_t b = range * BLOCKS; b < std::min((range + 1) * BLOCKS, table_size); b++) {
-            const float* key = keys.blocks + tables[s * table_size + b] * keys.block_numbers;
-            const int64_t stop = std::min((b + 1) * cache->block_size, context);
-            for (int64_t c = b * cache->block_size; c < stop; c++, key += size)
-                for (int64_t g = 0; g < group; g++)
-                    rows[g * context + c] = c < lens[s] ? dot(queries + g * size, key, size) * scale
-                                                        : -std::numeric_limits<float>::infinity();
+        const int64_t first = range * BLOCKS * per_block, stop = std::min(first + BLOCKS * per_block, context);
+        const int64_t seen = std::min(stop, lens[s]);
+        for (int64_t start = first; start < seen; start += per_block) {
+            const float* key = keys.blocks + tables[s * table_size + start / per_block] * keys.block_numbers;
+            for (int64_t c = start; c < std::min(start + per_block, seen); c++, key += size) {
+                int64_t g = 0;
+                for (; g + 3 <= group; g += 3)
+                    score<3>(queries + g * size, key, size, scale, context, rows + g * context + c);
+                for (; g < group; g++) score<1>(queries + g * size, key, size, scale, context, rows + g * context + c);
+            }
         }
+        for (int64_t g = 0; g < group; g++)
+            for (int64_t c = std::max(first, seen); c < stop; c++)
+                rows[g * context + c] = -std::numeric_limits<float>::infinity();
     });
 }
 
@@ -149,19 +174,27 @@ void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* 
     share(rows, rows * context * 8, [&](int64_t row) {
         const float* from = scores + row * context;
         float* to = pattern + row * context;
-        float largest = from[0];
-        for (int64_t c = 1; c < context; c++) largest = from[c] > largest ? from[c] : largest;
-        V sums{};
-        for (int64_t c = 0; c < context; c += LANES) {
-            V part = all(-std::numeric_limits<float>::infinity());
-            const int64_t count = std::min<int64_t>(LANES, context - c);
-            std::memcpy(&part, from + c, count * sizeof(float));
-            part = exp(part - largest);
-            sums += part;
-            std::memcpy(to + c, &part, count * sizeof(float));
+        const V none = all(-std::numeric_limits<float>::infinity());
+        const int64_t whole = context / LANES * LANES, left = context - whole;
+        V last = none;  // what does not fill a vector
+        std::memcpy(&last, from + whole, left * sizeof(float));
+        V best = last;
+        for (int64_t c = 0; c < whole; c += LANES) {
+            const V part = load(from + c);
+            best = part > best ? part : best;  // a NaN may get lost here; it comes back in the sum
         }
-        const float factor = 1.0f / sum(sums);
-        for (int64_t c = 0; c < context; c++) to[c] *= factor;
+        const float largest = max(best);
+        V sums{};
+        for (int64_t c = 0; c < whole; c += LANES) {
+            const V part = exp(load(from + c) - largest);
+            sums += part;
+            store(to + c, part);
+        }
+        last = exp(last - largest);
+        const float factor = 1.0f / sum(sums + last);
+        for (int64_t c = 0; c < whole; c += LANES) store(to + c, load(to + c) * factor);
+        last *= factor;
+        std::memcpy(to + whole, &last, left * sizeof(float));
     });
 }
 

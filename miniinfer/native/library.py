@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
 from collections.abc import Callable
+from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 

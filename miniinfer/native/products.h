@@ -42,23 +42,28 @@ struct Rows {
         for (int64_t g = 0; g < rows * groups; g++) split(g);
     }
 
+#if BYTE_PRODUCTS
     void split(int64_t g) {
-        float largest = 0;
-        for (int64_t i = g * GROUP; i < (g + 1) * GROUP; i++) largest = std::max(largest, std::abs(x[i]));
-        const float scale = largest / 32512.0f, factor = largest > 0 ? 32512.0f / largest : 0.0f;  // 32512 = 127 * 256
-        int32_t total = 0;
-        for (int64_t i = g * GROUP; i < (g + 1) * GROUP; i++) {
-            const int32_t whole = static_cast<int32_t>(std::nearbyint(x[i] * factor)), high = (whole + 128) >> 8;
-            upper[i] = static_cast<int8_t>(high);
-            lower[i] = static_cast<int8_t>(whole - 256 * high);
-            total += whole;
-        }
+        const V low = load(x + g * GROUP), high = load(x + g * GROUP + LANES);
+        const float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps((__m512)low), _mm512_abs_ps((__m512)high)));
+        const float factor = largest > 0 ? 32512.0f / largest : 0.0f;  // 32512 = 127 * 256
+        const int32_t total = split16(g * GROUP, low * factor) + split16(g * GROUP + LANES, high * factor);
         // A number that is not finite must not look like one.
-        scales[g] = std::isfinite(largest) && !std::isnan(sum_of(g)) ? scale : std::nanf("");
+        scales[g] = std::isfinite(sum(low + high) - largest) ? largest / 32512.0f : std::nanf("");
         sums[g] = scales[g] * static_cast<float>(total);
     }
 
-    float sum_of(int64_t g) const { return sum(load(x + g * GROUP) + load(x + g * GROUP + LANES)); }
+    int32_t split16(int64_t at, V scaled) {
+        const __m512i whole = _mm512_cvtps_epi32((__m512)scaled);  // the nearest, of two the even one
+        const __m512i above = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
+        const __m512i below = _mm512_sub_epi32(whole, _mm512_slli_epi32(above, 8));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(&upper[at]), _mm512_cvtepi32_epi8(above));
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(&lower[at]), _mm512_cvtepi32_epi8(below));
+        return _mm512_reduce_add_epi32(whole);
+    }
+#else
+    void split(int64_t) {}
+#endif
 };
 
 // One panel with R rows of x from row `first` on -> acc [R][NV vectors].

@@ -55,6 +55,12 @@ inline float sum(V v) {
 #endif
 }
 
+inline float max(V v) {
+    float largest = v[0];
+    for (int i = 1; i < LANES; i++) largest = v[i] > largest ? v[i] : largest;
+    return largest;
+}
+
 inline float dot(const float* a, const float* b, int64_t size) {
     V sums{};
     int64_t i = 0;
