@@ -252,7 +252,7 @@ class Session(SessionMemory, SessionView):
                         self.branch(ForceToken(*ask.force))
                         return
                     if ask.want is not None:
-                        self.step_to(ask.want)
+                        self.step_to(ask.want, STEPPING_SECONDS)
                     if ask.cursor is not None and ask.cursor != self.timeline.cursor:
                         self.timeline.cursor = ask.cursor
                         self.keeper.looked_at(self.timeline.current)

@@ -108,6 +108,24 @@ def test_hover_links_the_panels_without_asking_the_server(visit):
     assert tab.sent == sent
 
 
+def test_an_ask_leaves_in_the_task_of_its_key(visit):
+    tab = visit()
+    page = tab.open()
+    sent, timer = page.evaluate("""async () => {
+        let sent = 0;
+        const send = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (data) { sent += 1; return send.call(this, data); };
+        const key = { key: "ArrowRight", code: "ArrowRight", bubbles: true, composed: true };
+        document.body.dispatchEvent(new KeyboardEvent("keydown", key));
+        for (let turn = 0; turn < 5; turn++) await null;  // microtasks only: no timer and no frame comes between
+        WebSocket.prototype.send = send;
+        return [sent, window.setTimeout.toString()];
+    }""")
+    assert sent == 1
+    assert "[native code]" in timer, "what stood in for the browser's timer is gone"
+    tab.expect_step("step 2")
+
+
 def test_back_and_scrub_do_not_run_the_model(visit):
     tab = visit()
     page = tab.open()

@@ -12,10 +12,27 @@ from torch import Tensor
 
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import Blocks, Int4Linear
+from miniinfer.native import build
 from miniinfer.native.library import FLOAT32_PANELS, Q8_ROWS, Library, Matrix
 from miniinfer.native.products import MOST_ROWS, NativeLinear, native_linear
 
 ROWS = [1, 2, 3, 4, 5, 8]
+
+
+@pytest.fixture(scope="module")
+def plain_library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """Built for any processor of this kind: the plain forms, where this one has instructions of its own."""
+    path = tmp_path_factory.mktemp("plain") / "core.so"
+    sources = [str(build.HERE / name) for name in build.SOURCES if name.endswith(".cpp")]
+    build._run([build.find_compiler(), *build.OPTIONS, *sources, "-o", str(path)])
+    plain = Library(path)
+    plain.set_threads(2)
+    return plain
+
+
+@pytest.fixture(params=["this processor", "any processor"])
+def library(request: pytest.FixtureRequest, library: Library) -> Library:
+    return library if request.param == "this processor" else request.getfixturevalue("plain_library")
 
 
 def rows_of(count: int, size: int) -> Tensor:

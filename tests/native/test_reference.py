@@ -75,7 +75,7 @@ def test_each_stage_of_a_step_on_the_real_weights(dtype: str, model, packed, ref
         stage, twin = engine.program[state.pc], program[state.pc]
         other = dataclasses.replace(state, stage=twin)
         engine.advance(state, until=state.pc + 1)
-        if stage.name not in TWINS and stage.name != "unembed" or stage.name == "write_kv":
+        if (stage.name not in TWINS and stage.name != "unembed") or stage.name == "write_kv":
             continue
         engine.weights = torch_weights
         with torch.inference_mode():

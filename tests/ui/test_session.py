@@ -275,6 +275,7 @@ def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(sessi
             return self.now
 
     monkeypatch.setattr(session_module, "time", Clock())
+    monkeypatch.setattr(session_module, "STEPPING_SECONDS", 0.15)
     run = session.timeline.current
     session.handle(Ask(1, "r1", want=1000, cursor=1000))
     after_one = len(run.steps)

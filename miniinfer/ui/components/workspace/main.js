@@ -1,6 +1,7 @@
 // The workspace: all linked panels in one component. Streamlit calls the default export again for new data and for a new theme.
 
 import { getBus } from "../shared/bus.js";
+import { promptly } from "../shared/promptly.js";
 import { decode } from "../shared/protocol.js";
 import { readTheme } from "../shared/theme.js";
 import { panelNeeds } from "./needs.js";
@@ -25,6 +26,7 @@ import "./attention.js";
 import "./attentiontables.js";
 import "./bighead.js";
 import "./canvas.js";
+import "./celllines.js";
 import "./columns.js";
 import "./cumulative.js";
 import "./cuts.js";
@@ -64,10 +66,11 @@ import "./window.js";
 const mounts = new WeakMap();
 
 export default function workspace({ data, parentElement, setTriggerValue }) {
+  const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = { view: createWorkspace(bus, parentElement), data: null }));
-  bus.driver = { ask: (body) => setTriggerValue("ask", body), mount };
+  bus.driver = { ask: (body) => send("ask", body), mount };
   bus.needs = () => panelNeeds(bus);
   mount.view.useTheme(readTheme(mount.view.root));
   if (data && data !== mount.data) {
