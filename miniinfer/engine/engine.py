@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 
 import torch
@@ -27,15 +27,13 @@ from miniinfer.engine.ops import Rope
 from miniinfer.engine.padding import padded_program
 from miniinfer.engine.program import build_program
 from miniinfer.engine.requests import checked_chunk, checked_context, checked_id, checked_prompt
-from miniinfer.engine.scheduler import Scheduled, Scheduler
+from miniinfer.engine.scheduler import Scheduler
 from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.stage import Observer, Stage
 from miniinfer.engine.state import StepState
 from miniinfer.engine.static_scheduler import StaticScheduler
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError, OutOfBlocksError
-
-MakeGroups = Callable[[SequenceOf[Scheduled], torch.device], tuple[groups.AttnGroup, ...]]
 
 
 class Engine:
@@ -51,7 +49,7 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         program: tuple[Stage, ...] | None = None,
-        make_groups: MakeGroups = groups.make_groups,
+        make_groups: groups.MakeGroups = groups.make_groups,
         backend: Backend | None = None,
     ) -> None:
         self.model = model
@@ -61,8 +59,7 @@ class Engine:
         self.config = config or EngineConfig()
         self.device = model.weights.device
         static = self.config.batching == "static"
-        own = padded_program if static else build_program
-        self.program = program or self.backend.program(own(model.config))
+        self.program = program or self.backend.program((padded_program if static else build_program)(model.config))
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
@@ -184,12 +181,9 @@ class Engine:
 
     def finish_reason(self, seq: Sequence, new_ids: SequenceOf[int] = ()) -> str | None:
         """Why the sequence would end if these tokens joined it, or None."""
-        model = self.model
-        output_ids = [*seq.output_ids, *new_ids]
-        num_tokens = seq.num_tokens + len(new_ids)
-        return finish_reason(
-            output_ids, num_tokens, seq.params, model.stop_ids, model.token_bytes, self.context_length
-        )
+        model, output_ids = self.model, [*seq.output_ids, *new_ids]
+        total = seq.num_tokens + len(new_ids)
+        return finish_reason(output_ids, total, seq.params, model.stop_ids, model.token_bytes, self.context_length)
 
     # --- forks ---
 
