@@ -59,24 +59,27 @@ class Step(Structure):
 
 
 P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
-LONG = {
-    "mi_linear": (P, P, N, P),
+LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,)}
+SHORT = {
     "mi_linear_add": (P, P, P, N, P, P),
     "mi_mlp_hidden": (P, P, N, P),
-    "mi_attn_scores": (P, P, N, N, P, N, P, N, N, P),
-    "mi_attn_pattern": (P, N, N, P),
-    "mi_attn_mix": (P, P, N, P, N, P, N, N, P),
-    "mi_set_threads": (N,),
-    **{f"mi_step_{name}": (P, N) for name in ("qkv_proj", "attn_out", "mlp_hidden", "mlp_out")},
-    "mi_step_attn_scores": (P, N, P),
-    "mi_step_attn_pattern": (P, P, P),
-    "mi_step_attn_mix": (P, N, P),
-}
-SHORT = {
     "mi_rms_norm": (P, P, D, N, N, P),
     "mi_rope": (P, N, P, N, P, P, N, N, N, N, P),
     "mi_write_kv": (P, P, N, P, N, P, N, P, N),
-    **{f"mi_step_{name}": (P, N) for name in ("attn_norm", "rope", "write_kv", "mlp_norm")},
+    "mi_attn_scores": (P, P, N, N, P, N, P, N, N, P),
+    "mi_attn_pattern": (P, N, N, P),
+    "mi_attn_mix": (P, P, N, P, N, P, N, N, P),
+    "mi_step_attn_norm": (P, N),
+    "mi_step_qkv_proj": (P, N),
+    "mi_step_rope": (P, N),
+    "mi_step_write_kv": (P, N),
+    "mi_step_attn_scores": (P, N, P),
+    "mi_step_attn_pattern": (P, P, P),
+    "mi_step_attn_mix": (P, N, P),
+    "mi_step_attn_out": (P, N),
+    "mi_step_mlp_norm": (P, N),
+    "mi_step_mlp_hidden": (P, N),
+    "mi_step_mlp_out": (P, N),
 }
 
 
@@ -84,8 +87,8 @@ class Library:
     """The functions of a compiled core, without their prefix: `library.linear(...)`. Arguments as in core.h, pointers
     as addresses; nothing is checked there.
 
-    Long ones let other threads of Python run meanwhile; short ones (some microseconds) do not, for getting the
-    interpreter's lock back would take longer.
+    A call keeps the interpreter's lock, for getting it back beside a busy thread takes longer than most calls; but not
+    `linear`, which takes milliseconds for the unembed matrix. Between two calls other threads get their turn.
     """
 
     def __init__(self, path: Path) -> None:

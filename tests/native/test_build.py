@@ -17,7 +17,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.native import build
 from miniinfer.native.build import BackgroundBuild, built_library, find_compiler, library_path
 from miniinfer.native.choose import Native, choose_backend, switched_off
-from miniinfer.native.library import VERSION, Library, NativeError
+from miniinfer.native.library import LONG, SHORT, VERSION, Library, NativeError
 from tests.engine.tiny import tiny_model
 
 
@@ -43,8 +43,7 @@ def compiled(monkeypatch) -> list[str]:
         if "-o" in command:
             calls.append(command[-1])
             source = Path(command[-1]).with_suffix(".c")
-            names = "linear linear_add mlp_hidden attn_scores attn_pattern attn_mix set_threads rms_norm rope write_kv"
-            lines = [f"void mi_{name}(void) {{}}" for name in names.split()]
+            lines = [f"void {name}(void) {{}}" for name in LONG | SHORT]
             source.write_text(f"long long mi_version(void) {{ return {VERSION}; }}\n" + "\n".join(lines))
             command = [command[0], "-x", "c", "-shared", "-fPIC", str(source), "-o", command[-1]]
         return run(command)
