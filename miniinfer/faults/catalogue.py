@@ -7,7 +7,7 @@ from dataclasses import replace
 from miniinfer.config import PROCESSOR_NAMES
 from miniinfer.errors import BadInputError
 from miniinfer.faults import attention, cache, norm, positions, prompt, sampling
-from miniinfer.faults.fault import GREEDY, Fault, Situation
+from miniinfer.faults.fault import GREEDY, Fault, Met, Situation
 
 FRANCE = Situation("The capital of France is")
 FAR = 4096  # where the sequence begins in the situation of half-precision positions
@@ -31,6 +31,10 @@ FAULTS = (
         guard="tests/engine/test_equivalence.py::test_cached_equals_uncached",
         situation=replace(
             FRANCE, sentence="A prefill, then decode. The first token comes from prefill; look at the second one."
+        ),
+        met=Met(
+            "The check that the cache changes nothing could not fail",
+            "The fault itself was not made here, but our own comparison of cache on and off would have passed it",
         ),
     ),
     Fault(
@@ -214,6 +218,10 @@ FAULTS = (
         situation=Situation(
             "Why is the sky blue?", chat=True,
             sentence="A chat message, because there the template writes the start token.",
+        ),
+        met=Met(
+            "A raw prompt in the app lacked its start token",
+            "The other way round, for real: of two ways from a text to ids, one left the start token out",
         ),
     ),
     Fault(

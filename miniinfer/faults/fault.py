@@ -28,13 +28,21 @@ class Situation:
 
 
 @dataclass(frozen=True)
+class Met:
+    """A failure of this project that was close to a fault. heading: in docs/what-broke.md. words: how close it was."""
+
+    heading: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Fault:
     """One classic mistake as a value.
 
     replaced: stage name -> what takes the function's place. prompt_edit: what happens to the prompt's ids instead.
     first: (stage, tensor) that it claims to change first, in the situation. claim: what it does, in a sentence or two.
     notice: how one would have noticed. guard: the test of this project that fails if the fault is made in earnest.
-    detail: the values for this model. met: the heading in docs/what-broke.md if we met it for real.
+    detail: the values for this model. met: what we met for real of its kind, if anything.
     """
 
     id: str
@@ -47,7 +55,7 @@ class Fault:
     replaced: Mapping[str, Wrap] = field(default_factory=dict)
     prompt_edit: Callable[[list[int]], list[int]] | None = None
     detail: Callable[[ModelConfig], str] | None = None
-    met: str | None = None
+    met: Met | None = None
 
     @property
     def what_is_replaced(self) -> str:

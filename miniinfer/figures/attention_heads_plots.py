@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from miniinfer.figures.attention_plots import scale
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import plain
+from miniinfer.figures.plain import Spec, spec, title
 from miniinfer.trace.records import FloatArray
 
 WIDTH_FOR = 1000  # px that the marks are sized for; a wider page has room between them
@@ -15,7 +14,7 @@ WIDTH_FOR = 1000  # px that the marks are sized for; a wider page has room betwe
 
 def heads_map(
     values: FloatArray, chosen: tuple[int, int], what: str, colours: Palette, *, most: float, as_percent: bool = True
-) -> go.Figure:
+) -> Spec:
     """values [L, H]; NaN is left empty. most: the end of the scale. what: what a cell says, for scale and hover."""
     num_layers, num_heads = values.shape
     row = max(10, min(24, 300 // num_heads))
@@ -24,10 +23,9 @@ def heads_map(
     flat = values.reshape(-1)
     known = ~np.isnan(flat)
     number = "%{marker.color:.1%}" if as_percent else "%{marker.color:.4f}"
-    figure = go.Figure()
-    figure.add_scatter(
-        x=layers[known], y=heads[known], mode="markers", showlegend=False,
-        marker={
+    squares = {
+        "type": "scatter", "x": layers[known], "y": heads[known], "mode": "markers", "showlegend": False,
+        "marker": {
             "symbol": "square", "size": size, "color": flat[known], "cmin": 0, "cmax": most,
             "colorscale": scale(colours.attention), "line": {"color": colours.grid, "width": 1},
             "colorbar": {
@@ -35,16 +33,16 @@ def heads_map(
                 "title": {"text": what, "side": "right", "font": {"size": 11}}, "tickfont": {"size": 11},
             },
         },
-        selected={"marker": {"opacity": 1}}, unselected={"marker": {"opacity": 1}},
-        hovertemplate=f"layer %{{x}}, head %{{y}}<br>{what}: {number}<extra></extra>",
-    )  # fmt: skip
-    figure.add_scatter(
-        x=[chosen[0]], y=[chosen[1]], mode="markers", showlegend=False, hoverinfo="skip",
-        marker={"symbol": "square-open", "size": size + 4, "color": colours.text, "line": {"width": 3}},
-    )
-    figure.update_xaxes(title="layer", range=[-0.7, num_layers - 0.3], showgrid=False, nticks=16)
-    figure.update_yaxes(
-        title="head", range=[num_heads - 0.4, -0.6], showgrid=False, tickmode="linear",
-        dtick=1 if num_heads <= 16 else 4,
-    )
-    return plain(figure, colours, row * num_heads + 64, showlegend=False)
+        "hovertemplate": f"layer %{{x}}, head %{{y}}<br>{what}: {number}<extra></extra>",
+    }  # fmt: skip
+    ring = {
+        "type": "scatter", "x": [chosen[0]], "y": [chosen[1]], "mode": "markers", "showlegend": False,
+        "hoverinfo": "skip",
+        "marker": {"symbol": "square-open", "size": size + 4, "color": colours.text, "line": {"width": 3}},
+    }  # fmt: skip
+    across = {"title": title("layer"), "range": [-0.7, num_layers - 0.3], "showgrid": False, "nticks": 16}
+    down = {
+        "title": title("head"), "range": [num_heads - 0.4, -0.6], "showgrid": False, "tickmode": "linear",
+        "dtick": 1 if num_heads <= 16 else 4,
+    }  # fmt: skip
+    return spec([squares, ring], colours, row * num_heads + 64, x=across, y=down, showlegend=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import plain
+from miniinfer.figures.plain import Spec, spec, title
 from miniinfer.trace.rotation import Rotation
 
 
@@ -23,7 +22,7 @@ def strongest_pairs(rotation: Rotation, count: int) -> list[int]:
     return np.argsort(-np.abs(rotation.products), kind="stable")[:count].tolist()
 
 
-def pairs_figure(rotation: Rotation, pairs: Sequence[int], colours: Palette, height: int) -> go.Figure:
+def pairs_figure(rotation: Rotation, pairs: Sequence[int], colours: Palette, height: int) -> Spec:
     """One small plane a pair: q and k before (dotted) and after (solid) the turn; each plane has its own scale.
 
     All planes stand in one pair of axes, a unit apart: an axis for each took plotly a quarter of a second.
@@ -70,7 +69,7 @@ def pairs_figure(rotation: Rotation, pairs: Sequence[int], colours: Palette, hei
          "line": {"color": colours.grid, "width": 1}}
         for p in places
     ]  # fmt: skip
-    return go.Figure({
+    return {
         "data": traces,
         "layout": {
             "height": height, "margin": {"l": 8, "r": 8, "t": 34, "b": 8}, "plot_bgcolor": "rgba(0,0,0,0)",
@@ -79,7 +78,7 @@ def pairs_figure(rotation: Rotation, pairs: Sequence[int], colours: Palette, hei
             "xaxis": {**axis, "range": [-0.5, len(pairs) - 0.5]},
             "yaxis": {**axis, "range": [-0.72, 1.0], "scaleanchor": "x"},
         },
-    })
+    }
 
 
 def _degrees(angle: float) -> str:
@@ -97,19 +96,19 @@ def signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "\u2212")
 
 
-def distance_figure(rotation: Rotation, colours: Palette, height: int) -> go.Figure:
+def distance_figure(rotation: Rotation, colours: Palette, height: int) -> Spec:
     """The score that these two vectors would have at every distance; the dot is where they stand."""
     at = rotation.position - rotation.key
-    figure = go.Figure()
-    figure.add_scatter(
-        x=rotation.distances, y=rotation.scores, mode="lines", line={"color": colours.series[1], "width": 2},
-        hovertemplate="distance %{x}: score %{y:.4f}<extra></extra>", showlegend=False,
-    )
+    traces: list[Spec] = [{
+        "type": "scatter", "x": rotation.distances, "y": rotation.scores, "mode": "lines", "showlegend": False,
+        "line": {"color": colours.series[1], "width": 2},
+        "hovertemplate": "distance %{x}: score %{y:.4f}<extra></extra>",
+    }]  # fmt: skip
     if at < len(rotation.scores):
-        figure.add_scatter(
-            x=[at], y=[rotation.scores[at]], mode="markers", showlegend=False,
-            marker={"color": colours.step, "size": 11}, hovertemplate="here: distance %{x}, %{y:.4f}<extra></extra>",
-        )
-    figure.update_xaxes(title="distance of the query from the key, in positions", rangemode="tozero")
-    figure.update_yaxes(title="q · k / √D")
-    return plain(figure, colours, height, showlegend=False)
+        traces.append({
+            "type": "scatter", "x": [at], "y": [float(rotation.scores[at])], "mode": "markers", "showlegend": False,
+            "marker": {"color": colours.step, "size": 11},
+            "hovertemplate": "here: distance %{x}, %{y:.4f}<extra></extra>",
+        })  # fmt: skip
+    across = {"title": title("distance of the query from the key, in positions"), "rangemode": "tozero"}
+    return spec(traces, colours, height, x=across, y={"title": title("q · k / √D")}, showlegend=False)

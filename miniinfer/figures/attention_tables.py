@@ -17,32 +17,29 @@ from miniinfer.trace.rotation import Rotation
 from miniinfer.trace.shift import Shift
 
 
-def row_table(row: HeadRow, maps: HeadMaps, text: PositionText, *, hide_first: bool) -> pd.DataFrame:
-    """One line a key, from q . k to the weight; later keys too, as far as the window shows them.
+def row_table(
+    row: HeadRow, maps: HeadMaps, text: PositionText, *, hide_first: bool, strongest: int | None = None
+) -> pd.DataFrame:
+    """One line a key, from q . k to the weight; later keys too, as far as the window shows them. strongest: only so
+    many, those with the largest weights, the largest first.
 
     "÷ √D" is before the mask, "masked" after it: minus infinity where the row must not look.
     """
-    lines = [
-        _key_line(j, text, product, scaled, scaled, exp, weight)
-        for j, (product, scaled, exp, weight) in enumerate(
-            zip(row.products, row.scaled, row.exps, row.pattern, strict=True)
-        )
-    ]
-    at = row.position - maps.row_start
+    named = dict(zip(MAP_NAMES, (row.products, row.scaled, row.scaled, row.pattern), strict=True))
+    at, exps = row.position - maps.row_start, row.exps
     if maps.cell == 1 and 0 <= at < len(maps.maps["pattern"]):
-        for j in range(row.position + 1, maps.key_start + maps.maps["pattern"].shape[1]):
-            product, scaled, masked, weight = (maps.maps[name][at, j - maps.key_start] for name in MAP_NAMES)
-            lines.append(_key_line(j, text, product, scaled, masked, np.exp(masked), weight))
-    return pd.DataFrame(lines[1:] if hide_first and len(lines) > 1 else lines)
-
-
-def _key_line(
-    position: int, text: PositionText, product: float, scaled: float, masked: float, exp: float, weight: float
-) -> dict[str, object]:
-    return {
-        "key": position, "token": text(position), "q·k": float(product), "÷ √D": float(scaled),
-        "masked": float(masked), "exp(s − max)": float(exp), "weight": float(weight),
-    }
+        first = row.position + 1 - maps.key_start
+        named = {name: np.concatenate((seen, maps.maps[name][at, first:])) for name, seen in named.items()}
+        exps = np.concatenate((exps, np.exp(maps.maps["masked"][at, first:])))
+    keys = np.arange(1 if hide_first and len(exps) > 1 else 0, len(exps))
+    if strongest is not None:
+        keys = keys[np.argsort(-named["pattern"][keys], kind="stable")[:strongest]]
+    columns = {"q·k": "products", "÷ √D": "scaled", "masked": "masked"}
+    return pd.DataFrame({
+        "key": keys, "token": [text(j) for j in keys.tolist()],
+        **{title: named[name][keys].astype(np.float64) for title, name in columns.items()},
+        "exp(s − max)": exps[keys].astype(np.float64), "weight": named["pattern"][keys].astype(np.float64),
+    })  # fmt: skip
 
 
 def recorded_row_table(weights: FloatArray, text: PositionText, *, hide_first: bool) -> pd.DataFrame:
@@ -69,10 +66,11 @@ def maps_table(maps: HeadMaps, length: int, text: PositionText) -> pd.DataFrame:
 def mix_table(row: HeadRow, order: Sequence[int], text: PositionText) -> pd.DataFrame:
     """One line a position: its weight, its value's length, and how much of z it makes."""
     lengths, parts = np.linalg.norm(row.values, axis=1), np.linalg.norm(row.mixed, axis=1)
+    shares = row.shares
     return pd.DataFrame([
         {
             "position": j, "token": text(j), "weight": float(row.pattern[j]), "length of v": float(lengths[j]),
-            "length of weight × v": float(parts[j]), "share of z": float(row.shares[j]),
+            "length of weight × v": float(parts[j]), "share of z": float(shares[j]),
         }
         for j in order
     ])

@@ -51,8 +51,9 @@ class Scale:
 
 
 def number(value: float) -> str:
-    """At most four digits."""
-    return f"{value:.4g}".replace("-", "−")
+    """Four digits; a large number whole, with its thousands apart."""
+    text = f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    return text.replace("-", "−")
 
 
 def picture_of(view: TensorView, most_rows: int = MOST_ROWS, most_columns: int = MOST_COLUMNS) -> Picture:

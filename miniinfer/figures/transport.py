@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from miniinfer.figures.workspace import run_entry
-from miniinfer.trace.run import RunInfo
+from miniinfer.figures.workspace import finite, run_entry, token_entry
+from miniinfer.trace.run import Run, RunInfo
 from miniinfer.trace.timeline import Timeline
 
 
@@ -16,7 +16,7 @@ def summary(info: RunInfo) -> str:
 
 
 def transport_data(timeline: Timeline, model: dict[str, Any], has_driver: bool) -> dict[str, Any]:
-    """Runs, steps as [phase, scheduled tokens], the cursor, and one line on what runs where."""
+    """Runs, steps as [phase, scheduled tokens], the cursor, what its step chose, and one line on what runs where."""
     run = timeline.current
     assert run is not None
     steps = run.steps
@@ -28,4 +28,14 @@ def transport_data(timeline: Timeline, model: dict[str, Any], has_driver: bool) 
         "model": model, "runs": [run_entry(r) for r in timeline],
         "summary": summary(run.info),
         "ms": round(steps[cursor - 1].step_ms, 1) if cursor else None, "has_driver": has_driver,
+        "newest": _newest(run, cursor),
     }
+
+
+def _newest(run: Run, step: int) -> dict[str, Any] | None:
+    """What the step chose, for the live region; logprob is natural, under the distribution that the draw used."""
+    if not step:
+        return None
+    meta = run.steps[step - 1]
+    token = None if meta.token_id is None else token_entry(run.tokens[meta.context_len])
+    return {"step": step, "token": token, "forced": meta.forced, "logprob": finite(meta.logprob)}

@@ -18,6 +18,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.models import gguf_facts, hf_facts
 from miniinfer.models.build import Builder
 from miniinfer.models.chat import ChatTemplate
+from miniinfer.models.display import tame
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES, TensorSource, check_tensors
@@ -194,4 +195,4 @@ def _name_of(path: Path) -> str:
     for entry in MODELS.values():
         if path == entry.path:
             return entry.name
-    return path.name if path.is_dir() else path.stem
+    return tame(path.name if path.is_dir() else path.stem)

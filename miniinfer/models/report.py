@@ -14,6 +14,9 @@ from miniinfer.errors import ModelFileError
 
 V = TypeVar("V")
 
+# A reason that begins so goes on from the file's name: "x.gguf has the architecture ...".
+VERBS = frozenset(("has", "is", "must", "names", "rotates", "says", "scales", "sets"))
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -79,7 +82,8 @@ class FactReader:
         self.notes: list[str] = []
 
     def error(self, reason: str) -> ModelFileError:
-        return ModelFileError(f"{self.path.name}: {reason}.")
+        says_it_of_the_file = reason.partition(" ")[0] in VERBS
+        return ModelFileError(f"{self.path.name}{' ' if says_it_of_the_file else ': '}{reason}.")
 
     def has(self, key: str) -> bool:
         """True if the key is there and not null."""

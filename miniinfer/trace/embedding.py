@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from miniinfer.errors import BadInputError
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.records import FloatArray
 
 if TYPE_CHECKING:
@@ -64,6 +65,19 @@ class UnembedCheck:
     equal_rows: int
     largest_difference: float
 
+    @property
+    def same(self) -> bool:
+        """Every number of one is that of the other."""
+        return self.equal_rows == self.vocab_size
+
+
+@dataclass(frozen=True)
+class MatrixFacts:
+    """What is found by reading both matrices once. norms: [V] the length of each row of the embedding, L2."""
+
+    norms: FloatArray
+    check: UnembedCheck
+
 
 @dataclass(frozen=True)
 class Backwards:
@@ -86,40 +100,52 @@ def embed_ids(model: ModelLike, ids: Sequence[int]) -> EmbeddedText:
     return EmbeddedText(tuple(ids), rows, embedding.storage)
 
 
-def neighbours(model: ModelLike, token_id: int, count: int) -> Neighbours:
-    """By cosine, over all V rows; a row of zeros has no direction and comes last."""
+def read_matrices(model: ModelLike) -> Parts[MatrixFacts]:
+    """Both matrices, whole, once: yields the share that is read, so that others' steps may come in between."""
     import torch
 
-    mine = _rows(model, [token_id])[0]
-    mine = mine / mine.norm()
-    products, norms = [], []
-    for _, rows in _chunks(model):
-        products.append(rows @ mine)
-        norms.append(rows.norm(dim=1))
-    all_norms = torch.cat(norms)
-    cosines = torch.nan_to_num(torch.cat(products) / all_norms, nan=-2.0)
-    cosines[token_id] = -3.0
-    found = torch.topk(cosines, min(count, len(cosines) - 1))
-    return Neighbours(
-        token_id, found.indices.cpu().numpy(), found.values.cpu().numpy(), all_norms[found.indices].cpu().numpy()
-    )
-
-
-def check_unembed(model: ModelLike) -> UnembedCheck:
-    """Reads both matrices whole once."""
     weights, config = model.weights, model.config
     unembed = weights.unembed.to_dense()
-    equal, largest = 0, 0.0
+    norms, equal, largest = [], 0, 0.0
     for start, rows in _chunks(model):
+        norms.append(rows.norm(dim=1))
         difference = (rows - unembed[start : start + len(rows)].float()).abs().amax(dim=1)
         equal += int((difference == 0).sum())
         largest = max(largest, float(difference.max()))
-    return UnembedCheck(config.tied, config.vocab_size, config.hidden_size, equal, largest)
+        yield (start + len(rows)) / config.vocab_size
+    check = UnembedCheck(config.tied, config.vocab_size, config.hidden_size, equal, largest)
+    return MatrixFacts(torch.cat(norms).cpu().numpy(), check)
 
 
-def unembed_row(model: ModelLike, token_id: int) -> FloatArray:
-    """[E] float32: the row whose product with the final-norm vector is this token's logit."""
-    row: FloatArray = model.weights.unembed.to_dense()[token_id].float().cpu().numpy().copy()
+def neighbours(model: ModelLike, token_id: int, count: int, facts: MatrixFacts) -> Neighbours:
+    """By cosine, over all V rows; a row of zeros has no direction and comes last.
+
+    One product with the unembed matrix where its rows are the embedding's, to the last bit, in float32; else with the
+    embedding's own rows, in pieces.
+    """
+    import torch
+
+    mine = _rows(model, [token_id])
+    mine = mine / mine.norm()
+    if facts.check.same and model.weights.dtype == torch.float32:
+        products = model.weights.unembed(mine)[0]
+    else:
+        products = torch.cat([rows @ mine[0] for _, rows in _chunks(model)])
+    norms = torch.from_numpy(facts.norms).to(products.device)
+    cosines = torch.nan_to_num(products / norms, nan=-2.0)
+    cosines[token_id] = -3.0
+    found = torch.topk(cosines, min(count, len(cosines) - 1))
+    ids = found.indices.cpu().numpy()
+    return Neighbours(token_id, ids, found.values.cpu().numpy(), facts.norms[ids])
+
+
+def unembed_row(model: ModelLike, token_id: int, facts: MatrixFacts) -> FloatArray:
+    """[E] float32: the row whose product with the final-norm vector is this token's logit. Where both matrices were
+    found equal to the last bit it is read from the embedding: a packed matrix gives no single row away."""
+    if facts.check.same:
+        row: FloatArray = _rows(model, [token_id])[0].cpu().numpy().copy()
+    else:
+        row = model.weights.unembed.to_dense()[token_id].float().cpu().numpy().copy()
     return row
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.replay import StepRows, replayed
+from miniinfer.trace.parts import Parts
+from miniinfer.trace.replay import StepRows, replay
 
 if TYPE_CHECKING:
     import torch
@@ -119,14 +120,13 @@ class IdentityChecks:
             self._note("probabilities are shares", state.probs.double().sum(-1) - 1)
 
 
-def identities_of(run: LiveRun, rows: StepRows) -> tuple[Identity, ...]:
+def check_identities(run: LiveRun, rows: StepRows) -> Parts[tuple[Identity, ...]]:
     """Replay the step and check it. One that has nothing to say in this step (a step that chooses no token has no
     probabilities, a single row has no later positions) is left out. In the engine's thread."""
     import torch
 
     checks = IdentityChecks(run.engine)
-    with replayed(run, rows, checks):
-        pass
+    yield from replay(run, rows, checks)
     rounding = ROUNDINGS * torch.finfo(run.engine.weights.dtype).eps
     found = []
     for name, by_layer in checks.differences.items():

@@ -6,18 +6,17 @@ back all that it took.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from miniinfer.errors import BadInputError
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 
 if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
     from miniinfer.engine.sequence import Sequence
     from miniinfer.engine.stage import Observer
-    from miniinfer.engine.state import StepState
 
 
 @dataclass(frozen=True)
@@ -62,23 +61,19 @@ def fork_for(run: LiveRun, rows: StepRows) -> Sequence:
     return twin
 
 
-@contextmanager
-def replayed(run: LiveRun, rows: StepRows, observer: Observer) -> Iterator[StepState]:
-    """The state of the step after all its stages but `commit`, each shown to the observer. Released at the end."""
+def replay(run: LiveRun, rows: StepRows, observer: Observer) -> Parts[None]:
+    """The step again, all its stages but `commit`, each shown to the observer; a part is a layer. Whatever happens,
+    what it holds is released at the end."""
     engine, twin = run.engine, fork_for(run, rows)
     try:
-        state = engine.begin_step(only=twin)
-        assert state is not None  # the fork is unfinished
-        engine.advance(state, until=len(engine.program) - 1, observer=observer)
-        yield state
+        yield from _stages(engine, twin, observer)
     finally:
         engine.release(twin)
 
 
-@contextmanager
-def one_pass(run: LiveRun, position: int, start: int, observer: Observer) -> Iterator[StepState]:
+def one_pass(run: LiveRun, position: int, start: int, observer: Observer) -> Parts[None]:
     """Positions start .. position in one pass (start = position: as decode does it), or in chunks of the token budget
-    where they are more; the observer sees the step that computes `position`. Released at the end."""
+    where they are more; the observer sees the step that computes `position`. Parts and end as in `replay`."""
     engine = run.engine
     params = replace(run.seq.params, max_new_tokens=2**31, stop=(), stop_ids=())  # nothing may end it early
     twin = engine.fork(run.seq, position + 1, params=params, computed=start)
@@ -86,11 +81,24 @@ def one_pass(run: LiveRun, position: int, start: int, observer: Observer) -> Ite
     try:
         if twin.finished:  # by a token that the model itself stops at, or a full context
             raise BadInputError(f"The text ends at position {position}: choose an earlier position.")
-        while twin.num_uncomputed_tokens > engine.config.max_num_batched_tokens:
-            engine.step(only=twin)
-        state = engine.begin_step(only=twin)
-        assert state is not None
-        engine.advance(state, until=len(engine.program) - 1, observer=observer)
-        yield state
+        budget, whole = engine.config.max_num_batched_tokens, max(1, position + 1 - start)
+        while twin.num_uncomputed_tokens > budget:
+            before = (twin.num_computed_tokens - start) / whole
+            for share in _stages(engine, twin, None, commit=True):
+                yield before + share * budget / whole
+        before = (twin.num_computed_tokens - start) / whole
+        for share in _stages(engine, twin, observer):
+            yield before + share * (1 - before)
     finally:
         engine.release(twin)
+
+
+def _stages(engine: Engine, twin: Sequence, observer: Observer | None, *, commit: bool = False) -> Parts[None]:
+    """A step of the twin alone, layer by layer."""
+    state = engine.begin_step(only=twin)
+    assert state is not None  # the fork is unfinished
+    program = engine.program
+    last = len(program) if commit else len(program) - 1
+    for stop in [*(i for i, stage in enumerate(program) if stage.name == "attn_norm"), last]:
+        engine.advance(state, until=stop, observer=observer)
+        yield stop / last

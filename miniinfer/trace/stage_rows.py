@@ -14,8 +14,9 @@ import numpy as np
 from miniinfer.trace.capture import StageTensor
 from miniinfer.trace.inside_fields import row_norms
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.records import FloatArray
-from miniinfer.trace.replay import StepRows, replayed
+from miniinfer.trace.replay import StepRows, replay
 
 if TYPE_CHECKING:
     from miniinfer.engine.stage import Stage
@@ -86,11 +87,11 @@ def _row_of(stage: Stage, state: StepState, name: str, row: int, position: int) 
     return np.array(part.float().cpu().numpy(), np.float32)
 
 
-def stage_rows(run: LiveRun, rows: StepRows, position: int) -> StageRows:
+def read_stage_rows(run: LiveRun, rows: StepRows, position: int) -> Parts[StageRows]:
     """Replay the step and keep the rows of `position`. Raises MiniInferError. In the engine's thread."""
     capture = RowCapture(position)
-    with replayed(run, rows, capture):
-        return StageRows(rows.step, position, rows.start, tuple(capture.tensors), capture.norms)
+    yield from replay(run, rows, capture)
+    return StageRows(rows.step, position, rows.start, tuple(capture.tensors), capture.norms)
 
 
 def embedding_row(tensors: Sequence[StageTensor]) -> FloatArray:

@@ -10,6 +10,7 @@ import numpy as np
 from miniinfer.trace.capture import StageTensor
 from miniinfer.trace.compare import StageComparison, compare_stages
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.replay import one_pass
 from miniinfer.trace.stage_rows import RowCapture
 
@@ -34,13 +35,15 @@ class TwoWays:
         return max((d.largest / scale for d, scale in pairs if scale > 0), default=0.0)
 
 
-def both_ways(run: LiveRun, position: int) -> TwoWays:
+def compare_both_ways(run: LiveRun, position: int) -> Parts[TwoWays]:
     """`position` must be one that the run has computed, or the next. Raises MiniInferError. In the engine's thread."""
     captures = []
-    for start in (0, position):
+    rows = position + 2  # of both passes together
+    for start, before in ((0, 0), (position, position + 1)):
         capture = RowCapture(position)
-        with one_pass(run, position, start, capture):
-            captures.append(tuple(capture.tensors))
+        for share in one_pass(run, position, start, capture):
+            yield (before + share * (position + 1 - start)) / rows
+        captures.append(tuple(capture.tensors))
     prefill, decode = captures
     scales = tuple(_scale(t) for t in prefill)
     return TwoWays(position, prefill, decode, compare_stages(prefill, decode), scales)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,12 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray
 from miniinfer.trace.shift import moved_by_rows
-from miniinfer.ui.attention_look import Look, choose_head, plot, twin
+from miniinfer.ui.attention_look import Look, head_picker, twin
+from miniinfer.ui.figure import draw_figure
 
 ALL = "attention_all_off"  # the session's key: ((run, position), moved [L, H], likeliest token then)
+ONE, KEPT = "attention_one_off", 8  # the same of single layers, by (run, position, layer); so many are kept
+Moved = tuple[FloatArray, list[list[int]]]  # [layers, H] probability moved, and the likeliest token then
 
 
 def draw_each_head(look: Look, run: LiveRun) -> None:
@@ -35,7 +39,7 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
         with st.spinner("Knocking out one head after another…"):
             kept = st.session_state[ALL] = (key, *_moved(look, run, range(model.num_layers)))
     whole = kept is not None and kept[0] == key
-    moved, best = kept[1:] if kept is not None and whole else _moved(look, run, [look.layer])
+    moved, best = kept[1:] if kept is not None and whole else _of_layer(look, run)
     layer, head = divmod(int(moved.argmax()), moved.shape[1])
     where = f"layer {layer}, head {head}" if whole else f"head {head}"
     which = "of the model" if whole else f"of layer {look.layer}"
@@ -46,12 +50,16 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     )
     if whole:
         most = max(float(moved.max()), 1e-6)
-        plot(
+        draw_figure(
             heads_map(moved, (look.layer, look.head), "moved", look.colours, most=most), "attention_each_map",
-            "Probability moved by each head", selection_mode="points", on_select=_from_map,
+            f"Probability moved by each head, knocked out alone at position {look.position}",
+            on_pick=head_picker(look),
         )
     else:
-        plot(moved_figure(moved[0], look.head, look.colours, 180), "attention_each_bars", "Probability moved")
+        draw_figure(
+            moved_figure(moved[0], look.head, look.colours, 164), "attention_each_bars",
+            f"Layer {look.layer}: probability moved by each head, knocked out alone at position {look.position}",
+        )
 
     def table() -> pd.DataFrame:
         texts = [[visible(run.describe(int(i)).text) for i in row] for row in best]
@@ -61,8 +69,19 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     twin("Table of these heads", "attention_each", table, Provenance.COMPUTED, "heads_off.csv")
 
 
-def _moved(look: Look, run: LiveRun, layers: Iterable[int]) -> tuple[FloatArray, list[list[int]]]:
-    """[layers, H] probability moved, and the likeliest token then; one layer a step of the engine."""
+def _of_layer(look: Look, run: LiveRun) -> Moved:
+    """Of the layer looked at; a run id is never used again, so what was computed once stays true."""
+    key = (run.info.run_id, look.position, look.layer)
+    kept: dict[Any, Moved] = st.session_state.setdefault(ONE, {})
+    if key not in kept:
+        kept[key] = _moved(look, run, [look.layer])
+        while len(kept) > KEPT:
+            del kept[next(iter(kept))]
+    return kept[key]
+
+
+def _moved(look: Look, run: LiveRun, layers: Iterable[int]) -> Moved:
+    """One layer a step of the engine."""
     before = look.ask(lambda: run.logits_at(look.position))
 
     def off(layer: int) -> tuple[FloatArray, list[int]]:
@@ -71,9 +90,3 @@ def _moved(look: Look, run: LiveRun, layers: Iterable[int]) -> tuple[FloatArray,
 
     found = [look.ask(lambda layer=layer: off(layer)) for layer in layers]  # type: ignore[misc]
     return np.stack([moved for moved, _ in found]), [best for _, best in found]
-
-
-def _from_map() -> None:
-    found = st.session_state["attention_each_map"]["selection"]["points"]
-    if found:
-        choose_head(int(found[0]["x"]), int(found[0]["y"]))

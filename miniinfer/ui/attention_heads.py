@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import streamlit as st
 
 from miniinfer.figures.attention_heads_plots import heads_map
 from miniinfer.figures.attention_tables import heads_table
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.head_kinds import FEWEST_ROWS, KINDS, MEANINGS, MIXED, THRESHOLDS, HeadScores
 from miniinfer.trace.head_scores import PROBE_TOKENS, HeadScoreBook, probe_ids, probe_scores, sampled_positions
-from miniinfer.ui.attention_look import Look, choose_head, plot
+from miniinfer.ui.attention_look import Look, choose_head, head_picker
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.table_twin import draw_saves
 
 RUN, PROBE = "this run", "a text that repeats"
 SHARE = st.column_config.NumberColumn(format="percent", width=96)
@@ -43,29 +43,25 @@ def draw_heads(look: Look) -> None:
     figure = heads_map(
         scores.scores[kind], (look.layer, look.head), f"on {kind}", look.colours, most=1.0
     )
-    plot(
-        figure, "attention_heads_map", f"Weight on {kind}, all heads", selection_mode="points",
-        on_select=lambda: _from_map("attention_heads_map"),
+    draw_figure(
+        figure, "attention_heads_map", f"Weight on {kind}, all heads, on {source or RUN}", on_pick=head_picker(look)
     )
     table = heads_table(scores, look.run.info.model.group_size)
     table = table.sort_values(kind, ascending=False, kind="stable", ignore_index=True)
     st.session_state["attention_heads_order"] = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
     st.dataframe(
-        table, key="attention_heads_table", hide_index=True, width="stretch", height=220, row_height=26,
+        table, key="attention_heads_table", hide_index=True, width="stretch", height=206, row_height=26,
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row",
         placeholder="",
     )
-    left, right = st.columns([5, 1], vertical_alignment="center")
+    left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     exact = look.live is not None or source == PROBE
     left.caption(
         "A click on a square or on a line chooses the head. Sorted by the kind shown; a click on a column's name "
         f"sorts by that. Figures: {(Provenance.COMPUTED if exact else Provenance.RECORDED).value}"
         f"{'' if exact else ', from weights of 8 bits'}."
     )
-    right.download_button(
-        "Save CSV", lambda: frame_to_csv(table), file_name="heads.csv", mime="text/csv", key="attention_heads_csv",
-        width="stretch", on_click="ignore",
-    )
+    draw_saves(table, "attention_heads", "heads.csv", places)
     with st.expander("What do the names mean?"):
         for name in KINDS:
             st.text(f"{name}: at least {THRESHOLDS[name]:.0%} of the weight, on average, {MEANINGS[name]}.")
@@ -127,12 +123,6 @@ def _sentence(look: Look, scores: HeadScores, source: str) -> str:
     if missing:
         told += f" Too little repeats here to tell {' or '.join(missing)}: choose {PROBE}."
     return told
-
-
-def _from_map(key: str) -> None:
-    points: list[dict[str, Any]] = st.session_state[key]["selection"]["points"]
-    if points:
-        choose_head(int(points[0]["x"]), int(points[0]["y"]))
 
 
 def _from_table() -> None:

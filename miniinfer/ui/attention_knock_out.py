@@ -15,7 +15,8 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.shift import Shift, shift_of
 from miniinfer.ui.attention_each_head import draw_each_head
-from miniinfer.ui.attention_look import Look, plot, twin
+from miniinfer.ui.attention_look import Look, twin
+from miniinfer.ui.figure import draw_figure
 
 HEAD, GROUP, ATTENTION, MLP, LAYER = (
     "this head", "its KV group", "attention of the layer", "MLP of the layer", "whole layer",
@@ -131,7 +132,10 @@ def _show(look: Look, shift: Shift, label: str) -> None:
         f"{points(shift.moved)[1:]} of the probability change hands; KL(before ‖ after) is {shift.divergence:.3g} nats."
     )
     st.text(told)
-    plot(shift_figure(shift, shift.leaders(SHOWN), text, look.colours), "attention_shift", "Before and after")
+    draw_figure(
+        shift_figure(shift, shift.leaders(SHOWN), text, look.colours), "attention_shift",
+        f"{label}: the next token after position {look.position}",
+    )
     st.caption(
         "After the position looked at, softmax of the model's logits; no setting of the sampler. Computed in a "
         "throwaway copy of the sequence that was released again: the run itself is untouched. Figures: computed."

@@ -74,24 +74,13 @@ class Look:
         return self.session.look([self.run], question)
 
     @property
+    def words(self) -> str:
+        """What is looked at, for the title of a figure."""
+        return f"Layer {self.layer}, head {self.head}, query at {self.position}"
+
+    @property
     def kv_head(self) -> int:
         return self.head // self.run.info.model.group_size
-
-
-def plot(figure: Any, key: str, alt: str, **options: Any) -> Any:
-    """A figure with one button, which saves it as the page says: PNG or SVG."""
-    kind = (st.session_state.get("attention_format") or "PNG").lower()
-    config = {
-        "displaylogo": False, "modeBarButtons": [["toImage"]],
-        "toImageButtonOptions": {"format": kind, "filename": key, "scale": 2 if kind == "png" else 1},
-    }  # fmt: skip
-    dark = st.context.theme.type == "dark"
-    figure.update_layout(
-        paper_bgcolor="#14171c" if dark else "#ffffff",  # a saved picture can be read on any paper
-        modebar={"bgcolor": "rgba(0,0,0,0)"}, font_family='"Source Sans", sans-serif',
-    )
-    figure.update_xaxes(title_font_size=13).update_yaxes(title_font_size=13)
-    return st.plotly_chart(figure, key=key, config=config, alt=alt, theme=None, **options)
 
 
 def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provenance, file_name: str) -> None:
@@ -105,3 +94,14 @@ def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provena
 def choose_head(layer: int, head: int) -> None:
     """From a callback: the selectors above show it at once."""
     st.session_state[LAYER], st.session_state[HEAD] = layer, head
+
+
+def head_picker(look: Look) -> Callable[[Any, Any], None]:
+    """For a map of all heads: a click on one chooses it; anything else that a browser may send changes nothing."""
+    model = look.run.info.model
+
+    def pick(layer: Any, head: Any) -> None:
+        if layer in range(model.num_layers) and head in range(model.num_heads):
+            choose_head(int(layer), int(head))
+
+    return pick

@@ -9,11 +9,13 @@ from miniinfer.figures.attention_mix_plots import heads_added_figure, mix_figure
 from miniinfer.figures.attention_tables import heads_added_table, mix_table
 from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
-from miniinfer.ui.attention_look import Look, plot, twin
+from miniinfer.ui.attention_look import Look, twin
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 9  # positions in the figure; the table has all
-HEIGHT = 330
+HEIGHT = 290
+FEW = 12  # positions whose table is always there
 
 
 def draw_mix(look: Look) -> None:
@@ -22,20 +24,26 @@ def draw_mix(look: Look) -> None:
     with left:
         st.markdown("**Which positions make up what this head takes along?**")
         figure = mix_figure(row, text, colours, SHOWN, hide_first=look.hide_first, height=HEIGHT)
-        plot(figure, "attention_mix", "Weight times value, by position")
+        draw_figure(figure, "attention_mix", f"{look.words}: weight times value, by position")
     with right:
         st.markdown("**How much does each head of the layer add?**")
-        plot(heads_added_figure(row, colours, HEIGHT), "attention_added", "Length of what each head adds")
+        draw_figure(
+            heads_added_figure(row, colours, HEIGHT), "attention_added", f"Layer {look.layer}: what each head adds"
+        )
     st.caption(
         "Each line is the weight times the cached value; they sum to z, this head's output. The percentage is the "
         "share of z's length: the line's component along z, so the shares sum to 100 % and may be negative. What a "
         "head adds to the residual stream is its z times its part of the output matrix. Figures: computed."
     )
     st.text(_sentence(look))
-    draw_table_twin(
-        mix_table(row, mix_order(row, hide_first=look.hide_first), text), "attention_mix", Provenance.COMPUTED,
-        "mix.csv",
-    )  # fmt: skip
+    order = mix_order(row, hide_first=look.hide_first)
+    if len(order) <= FEW:
+        draw_table_twin(mix_table(row, order, text), "attention_mix", Provenance.COMPUTED, "mix.csv")
+    else:
+        twin(
+            f"Table of all {len(order):,} positions", "attention_mix", lambda: mix_table(row, order, text),
+            Provenance.COMPUTED, "mix.csv",
+        )  # fmt: skip
     twin(
         "Table of the heads", "attention_added", lambda: heads_added_table(row), Provenance.COMPUTED,
         "heads_added.csv",

@@ -17,7 +17,10 @@ from miniinfer.ui.attention_look import HEAD, LAYER, POSITION, Look
 from miniinfer.ui.attention_mix import draw_mix
 from miniinfer.ui.attention_rope import draw_rope
 from miniinfer.ui.attention_scores import draw_scores
+from miniinfer.ui.frame import BODY
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[Look], None]] = {
     "Scores to weights": draw_scores, "Value mix": draw_mix, "RoPE": draw_rope, "All heads": draw_heads,
@@ -30,7 +33,7 @@ WITHOUT_MODEL = ("Scores to weights", "All heads")
 def draw_attention(session: Session) -> None:
     """Linked to the session's run and cursor: the transport in the frame moves what is shown here."""
 
-    @st.fragment
+    @st.fragment(key=BODY)
     def body() -> None:
         with st.container(key="page_body"), st.container(key="attention"):
             run = session.timeline.current
@@ -51,9 +54,7 @@ def draw_attention(session: Session) -> None:
 
 
 def _draw(session: Session, run: Run, length: int) -> None:
-    title, layer_at, head_at, position_at, first_at, format_at = st.columns(
-        [8, 3, 3, 4, 4, 3], vertical_alignment="bottom"
-    )
+    title, layer_at, head_at, position_at, first_at = st.columns([9, 3, 3, 4, 4], vertical_alignment="bottom")
     title.subheader(TITLE, anchor=False)
     model = run.info.model
     layer, head = _head_fields(run, layer_at, head_at)
@@ -65,11 +66,6 @@ def _draw(session: Session, run: Run, length: int) -> None:
     hide_first = first_at.toggle(
         "Hide first token", key="attention_hide_first", persist_state="session",
         help="Takes position 0 out of pictures and tables; no number changes.",
-    )
-    format_at.segmented_control(
-        "Save pictures as", ["PNG", "SVG"], default="PNG", key="attention_format", required=True,
-        persist_state="session",
-        help="What the camera at the top right of a figure saves.",
     )
     look = Look(session, run, length, layer, head, length - 1 if chosen is None else chosen, hide_first)
     row = look.weights
@@ -83,12 +79,9 @@ def _draw(session: Session, run: Run, length: int) -> None:
             st.text(SINK)
             if look.live is not None:
                 st.text(_sink_here(look))
-    view = st.segmented_control(
-        "View", list(VIEWS), default="Scores to weights", key="attention_view", required=True,
-        label_visibility="collapsed", persist_state="session", width="stretch",
-    ) or "Scores to weights"  # fmt: skip
+    view = draw_views("attention_view", list(VIEWS), "Scores to weights")
     if look.live is None and view not in WITHOUT_MODEL:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(session))
         if session.status.state == "failed":
             st.text(session.status.text)
         return

@@ -8,7 +8,8 @@ from miniinfer.figures.attention_rope_plots import distance_figure, pairs_figure
 from miniinfer.figures.attention_tables import distances_table, rotation_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.rotation import SHIFTS, Rotation, rotation_of
-from miniinfer.ui.attention_look import KEY, Look, plot, twin
+from miniinfer.ui.attention_look import KEY, Look, twin
+from miniinfer.ui.figure import draw_figure
 
 PAIRS = 8
 LEAST_DISTANCE = 128  # the curve is drawn at least so far
@@ -35,9 +36,15 @@ def draw_rope(look: Look) -> None:
     rotation = look.ask(lambda: rotation_of(run, look.layer, look.head, look.position, key, far))
     st.text(_sentence(look, rotation))
     pairs = (spread_pairs if which == "fast to slow" else strongest_pairs)(rotation, PAIRS)
-    plot(pairs_figure(rotation, pairs, look.colours, 268), "attention_pairs_figure", "Pairs before and after RoPE")
+    draw_figure(
+        pairs_figure(rotation, pairs, look.colours, 226), "attention_pairs_figure",
+        f"{look.words}, key at {key}: pairs before and after RoPE",
+    )
     st.markdown("**What would these two score at another distance?**")
-    plot(distance_figure(rotation, look.colours, 196), "attention_distance", "Score over distance")
+    draw_figure(
+        distance_figure(rotation, look.colours, 176), "attention_distance",
+        f"{look.words}, key at {key}: score over distance",
+    )
     st.caption(
         "Pair i holds dimensions i and i + D/2; position p turns it by p × frequency, so q and k that stand d apart "
         "meet at an angle that depends on d only. Keys are cached after the turn; “before” is turned back from there. "

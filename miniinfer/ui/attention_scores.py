@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import streamlit as st
 
 from miniinfer.figures.attention_plots import MapLook, maps_figure
 from miniinfer.figures.attention_tables import maps_table, recorded_row_table, row_table
 from miniinfer.figures.attention_words import RECORDED
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
-from miniinfer.ui.attention_look import KEY, Look, plot, twin
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.attention_look import KEY, Look, twin
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.recorded_words import when_live
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
 HEIGHT = 352
+STRONGEST = 32  # keys of a longer row that stand in its table; all of them are folded, for they cost time to draw
 NUMBER = st.column_config.NumberColumn(format="%.6f")
 COLUMNS = {
     "key": st.column_config.NumberColumn(width=60),
@@ -39,11 +42,11 @@ def draw_scores(look: Look) -> None:
     shown = _recorded_maps(look, pooled) if look.live is None else _maps(look, pooled)
     map_look = MapLook(look.length, look.position, look.run.info.model.head_dim, look.hide_first)
     figure = maps_figure(shown, map_look, look.text, look.colours, HEIGHT)
-    plot(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
+    draw_figure(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
     if look.live is None:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(look.session))
         table = recorded_row_table(look.weights, look.text, hide_first=look.hide_first)
         draw_table_twin(table, "attention_row", source, "row.csv")
         return
@@ -54,30 +57,35 @@ def draw_scores(look: Look) -> None:
     )  # fmt: skip
 
 
-def _row(look: Look, shown: HeadMaps) -> None:
+def _row(look: Look, maps: HeadMaps) -> None:
     """Choosing a line chooses the key of the view RoPE."""
     row = look.row
     total = float(row.exps.sum(dtype=np.float64))
     best = int(row.pattern.argmax())
-    table = row_table(row, shown, look.text, hide_first=look.hide_first)
-    if look.length > WHOLE:
-        table = table.sort_values("weight", ascending=False, kind="stable")
-    left, right = st.columns([5, 1], vertical_alignment="center")
+    long = look.length > WHOLE
+
+    def table(strongest: int | None) -> pd.DataFrame:
+        return row_table(row, maps, look.text, hide_first=look.hide_first, strongest=strongest)
+
+    def whole() -> pd.DataFrame:
+        return table(len(row.pattern) if long else None)
+
+    shown = table(STRONGEST if long else None)
+    left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.text(
         f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
         f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
         f"{float(row.pattern[best]):.6f}."
     )
-    right.download_button(
-        "Save CSV", lambda: frame_to_csv(table), file_name="row.csv", mime="text/csv", key="attention_row_csv",
-        width="stretch", on_click="ignore",
-    )
+    draw_saves(whole, "attention_row", "row.csv", places)
     picked = st.dataframe(
-        table, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
+        shown, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
         row_height=26, on_select="rerun", selection_mode="single-row", placeholder="",
     )
     if rows := picked["selection"]["rows"]:
-        st.session_state[KEY] = min(int(table["key"].iloc[min(rows[0], len(table) - 1)]), look.position)
+        st.session_state[KEY] = min(int(shown["key"].iloc[min(rows[0], len(shown) - 1)]), look.position)
+    if long:
+        twin(f"All {len(row.pattern):,} keys of the row", "attention_keys", whole, Provenance.COMPUTED, "row.csv")
 
 
 def _maps(look: Look, pooled: bool) -> HeadMaps:

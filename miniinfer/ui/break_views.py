@@ -18,9 +18,9 @@ from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.ui.break_run import TEXT, Answer
 from miniinfer.ui.break_tokens import draw_tokens
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_table_twin
 
-PLOT = {"displayModeBar": "hover", "modeBarButtons": [["toImage"]], "displaylogo": False}
 STEPS = 3  # output tokens whose bars stand side by side
 HEIGHT = 256
 
@@ -55,16 +55,16 @@ def draw_side_by_side(answer: Answer) -> None:
         first = pair.comparison.first_difference or 0
         start = min(max(0, first - 1), max(0, len(pair.bars) - STEPS))
         shown = pair.bars[start : start + STEPS]
-        st.plotly_chart(
-            next_tokens_figure(shown, visible, colours, HEIGHT), key="break_bars", config=PLOT,
-            alt="Next-token probabilities of both sides, after the logits processors",
+        draw_figure(
+            next_tokens_figure(shown, visible, colours, HEIGHT), "break_bars",
+            f"{_name(answer)}: next-token probabilities of both sides, after the logits processors",
         )
     with right:
         st.markdown("**How far apart are they after each layer?**")
         if any(pair.growth):
-            st.plotly_chart(
-                growth_figure(pair.growth, colours, HEIGHT), key="break_growth", config=PLOT,
-                alt="Relative difference of the residual stream by layer",
+            draw_figure(
+                growth_figure(pair.growth, colours, HEIGHT), "break_growth",
+                f"{_name(answer)}: relative difference of the residual stream by layer",
             )
         else:
             st.text(_no_growth(answer))
@@ -72,6 +72,10 @@ def draw_side_by_side(answer: Answer) -> None:
         "Bars: after the logits processors, from the token before the first difference on; bold: taken. Line: newest "
         f"row of step {pair.first.step if pair.first else 1}. Figures: computed; their twins are under Tables."
     )
+
+
+def _name(answer: Answer) -> str:
+    return answer.question.fault.name if answer.question.fault else "Both healthy"
 
 
 def _no_growth(answer: Answer) -> str:
@@ -88,7 +92,7 @@ def draw_loss(answer: Answer) -> None:
         ("Token by token, as decode computes it", answer.token_by_token, "break_loss_decode"),
     ):
         st.markdown(f"**{title}**")
-        st.plotly_chart(loss_figure(labels, pair, visible, colours, 174), key=key, config=PLOT, alt=title)
+        draw_figure(loss_figure(labels, pair, visible, colours, 174), key, f"{_name(answer)}: loss. {title}")
     st.caption(
         f"The text, in the fault's situation: “{TEXT}” −ln p of each token after those before it, in nats. A mean that "
         "stays, or even falls, proves nothing. Figures: computed; their twin is under Tables."

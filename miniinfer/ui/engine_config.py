@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 from miniinfer.config import EngineConfig
 
 if TYPE_CHECKING:
+    from miniinfer.engine.backend import Backend
     from miniinfer.models.loader import LoadedModel
 
 CHUNK_POSITIONS = 256  # a pool grows by blocks for this many, whatever the block size
 KV_BYTES = 512 * 2**20  # the most KV cache that one pool may reserve; SmolLM2 fits 11,000 positions in float32
 ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
+
+
+def backend_for(model: LoadedModel, name: str) -> Backend:
+    """torch, native, or auto: what the model itself chooses. Raises NativeError if native cannot be had."""
+    from miniinfer.engine.backend import backend_of
+    from miniinfer.native.choose import choose_backend
+
+    return backend_of(model) if name == "auto" else choose_backend(name, model.weights)
 
 
 def config_for(model: LoadedModel, block_size: int) -> EngineConfig:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_transport
@@ -14,6 +16,12 @@ from miniinfer.ui.session import Session
 
 STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
 POLL_SECONDS = 0.5
+BODY = "page_body"  # the fragment that is a page's body, where a page has one that follows the cursor
+# What a move of the cursor draws anew; on other pages that is everything.
+DRAWN = {
+    "Tokenizer": ["frame", BODY], "Attention": ["frame", BODY], "Inside a step": ["frame", BODY], "Break it": ["frame"],
+}  # fmt: skip
+RUNS = "runs"  # the page that the run menu leads to
 
 
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
@@ -23,9 +31,11 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
     if not busy:
         session.go_live()  # the model was there already, or became ready while the page was being drawn anew
 
-    @st.fragment(run_every=POLL_SECONDS if busy else None)
+    @st.fragment(key="frame", run_every=POLL_SECONDS if busy else None)
     def frame() -> None:
         asked = st.session_state.pop("transport_asked", False)
+        if st.session_state.pop("go_to_runs", False):
+            st.switch_page(next(other for other in pages if other.url_path == RUNS))
         if busy and session.status.state in ("ready", "failed"):
             session.go_live()
             st.rerun()
@@ -36,7 +46,9 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
             with st.popover(page.title, key=f"page_menu_{page.title}", type="tertiary"):
                 for other in pages:
                     st.page_link(other)
-            mount_transport(session.transport(has_driver), _on_ask(session))
+            dark = st.context.theme.type == "dark"
+            data = session.transport(has_driver) | {"dark": dark}
+            mount_transport(data, _on_ask(session, DRAWN.get(page.title)))
         if not has_driver:  # the workspace shows them among its own notices
             error = session.error or session.keeper.problem
             if error:
@@ -55,11 +67,18 @@ def _style() -> str:
     return "\n".join(path.read_text("utf-8") for path in paths)
 
 
-def _on_ask(session: Session) -> Any:
+def _on_ask(session: Session, drawn: list[str] | None) -> Any:
+    """drawn: fragments that a page of its own kind draws anew; the side panel and the rest of the page stay."""
+
     def on_ask() -> None:
         asked = ask_of("transport")
-        if asked is not None:
+        if isinstance(asked, dict) and asked.get("page") == RUNS:
+            st.session_state["go_to_runs"] = True
+        elif asked is not None:
             session.handle(Ask.parse(asked))
+            if drawn is not None:
+                with suppress(StreamlitAPIException):  # the page was left before its body had been drawn once
+                    st.rerun(drawn)
             st.session_state["transport_asked"] = True
 
     return on_ask

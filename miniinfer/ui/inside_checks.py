@@ -6,7 +6,7 @@ import streamlit as st
 
 from miniinfer.figures.inside_tables import identities_by_layer, identities_table
 from miniinfer.provenance import Provenance
-from miniinfer.trace.identities import identities_of
+from miniinfer.trace.identities import check_identities
 from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -14,7 +14,7 @@ DIFFERENCE = st.column_config.NumberColumn(format="%.3g")
 
 
 def draw_checks(look: InsideLook) -> None:
-    found = look.replay("checks", lambda: identities_of(look.run, look.rows))
+    found = look.replay("checks", lambda: check_identities(look.run, look.rows))
     broken = [i for i in found if not i.holds]
     st.markdown("**Does the step do what it says?**")
     layers = f"in {look.layers} layers, on {look.rows.count:,} {'row' if look.rows.count == 1 else 'rows'}"

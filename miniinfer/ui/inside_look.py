@@ -12,8 +12,10 @@ from miniinfer.figures.palette import Palette, palette
 from miniinfer.models.display import display_bytes, visible
 from miniinfer.trace.inside import StepInside
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.replay import StepRows
-from miniinfer.trace.stage_rows import StageRows, stage_rows
+from miniinfer.trace.stage_rows import StageRows, read_stage_rows
+from miniinfer.ui.in_parts import do_in_parts
 from miniinfer.ui.session import Session
 
 if TYPE_CHECKING:
@@ -60,26 +62,28 @@ class InsideLook:
         """Something about the parked step. Raises MiniInferError."""
         return self.session.inside.use(self.run, self.rows.step, question)
 
-    def replay(self, name: str, question: Callable[[], T]) -> T:
-        """Something that replays the step from its beginning; answered once for each step and position."""
+    def kept(self, name: str, answer: Callable[[], T]) -> T:
+        """Answered once for each step and position."""
         key = (name, self.run.info.run_id, id(self.run), self.rows, self.position)
         kept: dict[Any, Any] = st.session_state.setdefault(CACHE, {})
         if key not in kept:
-            answer = self.session.look([self.run], question)
+            found = answer()
             while len(kept) >= KEPT:
                 del kept[next(iter(kept))]
-            kept[key] = answer
+            kept[key] = found
         return cast("T", kept[key])
+
+    def replay(self, name: str, start: Callable[[], Parts[T]]) -> T:
+        """Something that replays the step from its beginning, layer by layer; kept."""
+
+        def answer() -> T:
+            work, count = start(), self.rows.count
+            words = f"Replaying step {self.rows.step}, {count:,} {'position' if count == 1 else 'positions'}"
+            with self.session.inside.replaying(self.run, work) as in_engine:
+                return do_in_parts(in_engine, work, words)
+
+        return self.kept(name, answer)
 
     def stage_rows(self) -> StageRows:
         """What every stage wrote for the position looked at."""
-        return self.replay("rows", lambda: stage_rows(self.run, self.rows, self.position))
-
-
-def plot_config(name: str) -> dict[str, Any]:
-    """One button over the picture: save it, in the format that is chosen at the head of the page."""
-    kind = str(st.session_state.get("inside_format") or "PNG").lower()
-    return {
-        "displaylogo": False, "modeBarButtons": [["toImage"]],
-        "toImageButtonOptions": {"format": kind, "filename": name, "scale": 2 if kind == "png" else 1},
-    }
+        return self.replay("rows", lambda: read_stage_rows(self.run, self.rows, self.position))

@@ -8,7 +8,8 @@ from miniinfer.figures.inside_picture import pooled
 from miniinfer.figures.inside_plots import lines_figure, stream_figure
 from miniinfer.figures.inside_tables import norms_table, stream_table
 from miniinfer.provenance import Provenance
-from miniinfer.ui.inside_look import InsideLook, plot_config
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
 STREAMS = ["resid_post", "resid_mid", "resid_pre", "attn_out", "mlp_out"]
@@ -27,23 +28,23 @@ def draw_stream(look: InsideLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"**Where is {name} long?**")
-        st.plotly_chart(
+        draw_figure(
             stream_figure(pooled(norms, 1, size, False), rows.start, size, look.position, look.colours, HEIGHT),
-            key="inside_stream_map", theme=None, config=plot_config(f"{name}_norms"),
-            alt=f"Norms of {name} over layers and positions",
+            "inside_stream_map", f"L2 norm of {name} over layers and positions", name=f"{name}_norms",
         )
         each = f" A cell is the largest of {size} positions." if size > 1 else ""
         st.caption(
             f"Colour: L2 norm, logarithmic, from {norms.min():.4g} to {norms.max():.4g}.{each} Frame: the position "
-            "looked at. The first token's vector is often by far the longest: many heads rest on it."
+            "looked at. The first token's vector is often by far the longest: many heads rest on it. Figures: "
+            f"{Provenance.COMPUTED.value}, on a replay of this step."
         )
     with right:
         shown = {n: rows.norms[n] for n in ("resid_post", "attn_out", "mlp_out")}
         st.markdown(f"**What is added at position {look.position}, and what does it come to?**")
         lines = {n: values[:, look.row].tolist() for n, values in shown.items()}
-        st.plotly_chart(
-            lines_figure(lines, look.colours, HEIGHT, y="L2 norm (log)", log=True), key="inside_stream_lines",
-            theme=None, config=plot_config("stream_at_position"), alt="Norms at one position over the layers",
+        draw_figure(
+            lines_figure(lines, look.colours, HEIGHT, y="L2 norm (log)", log=True), "inside_stream_lines",
+            f"Norms at position {look.position} over the layers", name="stream_at_position",
         )
     with st.expander("Tables"):
         every = {n: rows.norms[n] for n in STREAMS}

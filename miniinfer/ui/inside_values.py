@@ -8,11 +8,11 @@ import streamlit as st
 from miniinfer.figures.inside_picture import picture_of, scale_of
 from miniinfer.figures.inside_plots import heat_figure, histogram_figure
 from miniinfer.figures.inside_tables import corner_table, facts_words, histogram_table, matrix_table, shape_words
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.inside_records import FieldLook, StageLook, TensorView
-from miniinfer.ui.inside_look import InsideLook, plot_config
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.inside_look import InsideLook
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 ALL = "all heads"
 CORNER_ROWS, CORNER_COLUMNS = 5, 4
@@ -35,19 +35,16 @@ def draw_values(look: InsideLook, stage: StageLook, field: FieldLook) -> None:
     with st.container(key="inside_values"):
         st.text(f"{field.name}   {shape_words(field.facts)}   {field.facts.dtype}\n{facts_words(field.facts)}")
         figure = heat_figure(view, picture, scale, look.colours, 250)
-        st.plotly_chart(
-            figure, key="inside_heat", theme=None, config=plot_config(f"{stage.name}_{field.name}"),
-            alt=f"Values of {field.name} as colours",
-        )
+        where = f"{stage.name}{'' if stage.layer is None else f' of layer {stage.layer}'}: {field.name}"
+        draw_figure(figure, "inside_heat", f"{where}. {scale.words}", name=f"{stage.name}_{field.name}")
         pooled = picture.row_size * picture.column_size
         sizes = f"{picture.row_size} × {picture.column_size}"
         cells = f" A cell is the largest in size of {sizes} values." if pooled > 1 else ""
         part = f" Shown: {view.part}." if view.part else ""
-        st.caption(f"{scale.words}{cells}{part}")
-        st.plotly_chart(
-            histogram_figure(view, look.colours, 130), key="inside_histogram",
-            theme=None, config=plot_config(f"{stage.name}_{field.name}_histogram"),
-            alt=f"Histogram of the values of {field.name}",
+        st.caption(f"{scale.words}{cells}{part} Figures: {Provenance.COMPUTED.value}, on a replay of this step.")
+        draw_figure(
+            histogram_figure(view, look.colours, 130), "inside_histogram", f"{where}, how many values lie where",
+            name=f"{stage.name}_{field.name}_histogram",
         )
         _corner(look, view)
 
@@ -111,10 +108,11 @@ def _numbers(frame: pd.DataFrame) -> None:
 def _tables(view: TensorView) -> None:
     """The twins of both figures."""
     if view.values.size <= MOST_SAVED:
-        st.download_button(
-            f"Save all {view.values.size:,} values shown as CSV", lambda: frame_to_csv(matrix_table(view)),
-            file_name=f"{view.name}.csv", mime="text/csv", key="inside_matrix_csv", on_click="ignore",
+        values = f"{view.values.size:,} values shown"
+        draw_saves(
+            lambda: matrix_table(view), "inside_matrix", f"{view.name}.csv", st.columns(2),
+            f"Save all {values} as CSV", f"Save all {values} as Parquet",
         )
     else:
-        st.caption(f"{view.values.size:,} values are more than one CSV takes here: choose one head or one position.")
+        st.caption(f"{view.values.size:,} values are more than one file takes here: choose one head or one position.")
     draw_table_twin(histogram_table(view), "inside_histogram", Provenance.COMPUTED, "histogram.csv")

@@ -7,7 +7,8 @@ import streamlit as st
 from miniinfer.figures.inside_plots import lines_figure
 from miniinfer.figures.inside_tables import watch_table
 from miniinfer.provenance import Provenance
-from miniinfer.ui.inside_look import InsideLook, plot_config
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
 
@@ -28,17 +29,16 @@ def draw_watch(look: InsideLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"**How long is {name} at position {look.position} after each layer?**")
-        st.plotly_chart(
-            lines_figure({"norm": frame["norm"].tolist()}, look.colours, 320, y=f"L2 norm of {name}"),
-            key="inside_watch_norm", theme=None, config=plot_config(f"{name}_norm"),
-            alt=f"Norm of {name} over the layers",
+        draw_figure(
+            lines_figure({"norm": frame["norm"].tolist()}, look.colours, 256, y=f"L2 norm of {name}"),
+            "inside_watch_norm", f"Norm of {name} at position {look.position} over the layers", name=f"{name}_norm",
         )
     with right:
         st.markdown(f"**What happens to coordinate {coordinate}{where}?**")
         values = frame[f"value {coordinate}"].tolist()
-        st.plotly_chart(
-            lines_figure({"value": values}, look.colours, 320, y=f"{name}[{coordinate}]"),
-            key="inside_watch_value", theme=None, config=plot_config(f"{name}_{coordinate}"),
-            alt=f"Coordinate {coordinate} of {name} over the layers",
+        draw_figure(
+            lines_figure({"value": values}, look.colours, 256, y=f"{name}[{coordinate}]"), "inside_watch_value",
+            f"Coordinate {coordinate} of {name} at position {look.position} over the layers",
+            name=f"{name}_{coordinate}",
         )
     draw_table_twin(frame, "inside_watch", Provenance.COMPUTED, f"{name}_over_layers.csv")

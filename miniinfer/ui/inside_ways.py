@@ -8,12 +8,13 @@ from miniinfer.figures.inside_plots import difference_figure, lines_figure
 from miniinfer.figures.inside_tables import two_ways_matrix, two_ways_table, values_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.capture import StageTensor
-from miniinfer.trace.two_ways import both_ways
-from miniinfer.ui.inside_look import InsideLook, plot_config
+from miniinfer.trace.two_ways import compare_both_ways
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
 AT_ONCE = 768  # positions that are computed without asking first
-HEIGHT = 300
+HEIGHT = 286
 SHOWN = 6
 
 
@@ -24,7 +25,7 @@ def draw_ways(look: InsideLook) -> None:
         st.text(f"Prefill computes {position + 1:,} positions anew for this, which takes a few seconds.")
         st.button("Compute both ways", key="inside_ways_start", on_click=_start)
         return
-    ways = look.replay("ways", lambda: both_ways(look.run, position))
+    ways = look.replay("ways", lambda: compare_both_ways(look.run, position))
     names, matrix = two_ways_matrix(ways, look.layers)
     largest = ways.comparison.largest
     assert largest is not None  # every step writes tensors
@@ -42,17 +43,20 @@ def draw_ways(look: InsideLook) -> None:
         layer = int(st.number_input("Layer", 0, look.layers - 1, look.layers - 1, key="inside_ways_layer", width=120))
     left, right = st.columns(2, gap="medium")
     with left:
-        st.plotly_chart(
-            difference_figure(matrix, names, look.colours, HEIGHT), key="inside_ways_map",
-            theme=None, config=plot_config("prefill_and_decode"), alt="Largest difference of each tensor in each layer",
+        draw_figure(
+            difference_figure(matrix, names, look.colours, HEIGHT), "inside_ways_map",
+            f"Prefill and decode of position {position}: largest difference of each tensor", name="prefill_and_decode",
         )
-        st.caption("Colour: largest absolute difference, logarithmic; uncoloured is bit-equal.")
+        st.caption(
+            "Colour: largest absolute difference, logarithmic; uncoloured is bit-equal. Figures: "
+            f"{Provenance.COMPUTED.value}."
+        )
     with right:
         row = matrix[names.index(name)].tolist()
-        st.plotly_chart(
-            lines_figure({name: row}, look.colours, HEIGHT, y=f"largest difference of {name}"),
-            key="inside_ways_lines", theme=None, config=plot_config(f"prefill_and_decode_{name}"),
-            alt=f"Largest difference of {name} over the layers",
+        draw_figure(
+            lines_figure({name: row}, look.colours, HEIGHT, y=f"largest difference of {name}"), "inside_ways_lines",
+            f"Prefill and decode of position {position}: largest difference of {name} over the layers",
+            name=f"prefill_and_decode_{name}",
         )
     st.markdown(f"**Which values of {name} in layer {layer} differ most?**")
     frame = values_table(_of(ways.prefill, name, layer), _of(ways.decode, name, layer), SHOWN)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
+from miniinfer.models.display import tame
 from miniinfer.provenance import Provenance
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -22,7 +23,7 @@ LISTED = 3  # fallbacks that stand in the sentence; all of them stand in the tab
 def draw_model_report(model: LoadedModel) -> None:
     """model.report, and nothing that is not in it."""
     report = model.report
-    st.text(f"{model.name} · {model.device.upper()} · {model.dtype} · {model.source.name}")
+    st.text(f"{model.name} · {model.device.upper()} · {model.dtype} · {tame(model.source.name)}")
     left, middle, right = st.columns(3)
     with left:
         st.caption("Tensors in the file, by storage type (computed)")

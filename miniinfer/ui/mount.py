@@ -19,6 +19,7 @@ _workspace = _component("workspace")
 _transport = _component("transport")
 _batching = _component("batching")
 _program = _component("program")
+_figure = _component("figure")
 _tokenizer = _component("tokenizer")
 
 
@@ -45,6 +46,17 @@ def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
 def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
     """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
     _tokenizer(key=key, data=data)
+
+
+def mount_figure(key: str, message: bytes, on_pick: Callable[[], None]) -> None:
+    """message: as figures/figure_message.py makes it. on_pick: `picked(key)` is the point that was clicked."""
+    _figure(key=key, data=message, on_pick_change=on_pick)
+
+
+def picked(key: str) -> tuple[Any, Any] | None:
+    """(x, y) of the point that was clicked in a figure, in its callback; None for what is no point."""
+    point = (st.session_state.get(key) or {}).get("pick")
+    return (point.get("x"), point.get("y")) if isinstance(point, dict) else None
 
 
 def ask_of(component: str) -> Any:

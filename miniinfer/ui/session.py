@@ -21,12 +21,12 @@ from miniinfer.trace.run import Edit, ForceToken
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.batching_host import SessionBatch
-from miniinfer.ui.engine_config import config_for
+from miniinfer.ui.engine_config import backend_for, config_for
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
-from miniinfer.ui.saved_runs import SavedRuns, get_saved_runs
+from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, get_saved_runs
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
 from miniinfer.ui.tokens import describe_token, encode_prompt
@@ -54,7 +54,7 @@ class Session(SessionMemory, SessionView):
         self.budget = TraceBudget()
         self.batch = SessionBatch(self)
         self.block_size = EngineConfig().block_size
-        self.backend: str | None = None
+        self.backend = "auto"  # of the next new run
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
@@ -85,7 +85,7 @@ class Session(SessionMemory, SessionView):
     def choose_model(self, key: ModelKey) -> None:
         """Takes effect with the next new run; runs that exist keep the model they were made with."""
         with self.lock:
-            self.keeper.wanted = None
+            self.keeper.give_up()
             self.load_model(key)
 
     def load_model(self, key: ModelKey) -> None:
@@ -140,21 +140,13 @@ class Session(SessionMemory, SessionView):
 
     def engine_for(self, model: LoadedModel, block_size: int | None = None) -> Engine:
         """This session's engine for new runs, or one with the block size of a saved run."""
-        from miniinfer.engine.backend import backend_of
         from miniinfer.engine.engine import Engine
-        from miniinfer.native.choose import choose_backend
 
-        config = config_for(model, block_size or self.block_size)
-        backend = backend_of(model) if self.backend is None else choose_backend(self.backend, model.weights)
+        config, backend = config_for(model, block_size or self.block_size), backend_for(model, self.backend)
         known = self._engine
         if known is None or known.model is not model or known.config != config or known.backend is not backend:
             known = self._engine = Engine(model, config, backend=backend)
         return known
-
-    def choose_backend(self, name: str | None) -> None:
-        """torch, native, or None: whichever the model's host has. Takes effect with the next new run."""
-        with self.lock:
-            self.backend = name
 
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""
@@ -187,7 +179,12 @@ class Session(SessionMemory, SessionView):
         self.inside.leave()
         run = self.timeline.current
         if not isinstance(run, LiveRun):
-            raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            if run is not None and run.info.run_id == EXAMPLE_ID:
+                raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            raise BadInputError(
+                "A recorded run cannot branch: the page Runs can make it live, or start a new run with its prompt in "
+                "the side panel."
+            )
         return run
 
     def go_live(self) -> bool:
@@ -198,7 +195,7 @@ class Session(SessionMemory, SessionView):
                 return True
             if self.keeper.wanted is not None:
                 return False  # it comes in place of the example as soon as its model is there
-            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1 or self.closed:
+            if run is None or run.info.run_id != EXAMPLE_ID or model is None or self.closed:
                 return False
             cursor, info = self.timeline.cursor, run.info
             try:
@@ -218,6 +215,7 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             self.note = None
             if run_id in self.timeline:
+                self.keeper.view = None
                 self.timeline.open(run_id)
             elif run_id in self.keeper.waiting:
                 self.keeper.open(run_id)
@@ -246,6 +244,8 @@ class Session(SessionMemory, SessionView):
             try:
                 if ask.open is not None:
                     self.open(ask.open)
+                elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
+                    self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
                 elif ask.run_id is not None and ask.run_id in self.timeline:
                     self.timeline.open(ask.run_id)
                     if ask.force is not None:

@@ -148,7 +148,7 @@ def _model(session: Session) -> None:
                 help="What computes the stages. " + " ".join(f"{name}: {what}" for name, what in BACKENDS.items()),
             )
             if st.form_submit_button("Load", width="stretch"):
-                session.choose_backend(None if backend == "auto" else backend)
+                session.backend = backend
                 session.choose_model(ModelKey(source.strip() or None, device, dtype))
                 st.rerun()
         with st.container(key="model_status"):

@@ -8,8 +8,9 @@ from miniinfer.figures.tokenizer_plots import costs_figure
 from miniinfer.figures.tokenizer_tables import costs_table
 from miniinfer.provenance import Provenance
 from miniinfer.tokenization.costs import SAMPLES, costs_of
+from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.tokenizer_look import PLOT, TextLook
+from miniinfer.ui.tokenizer_look import TextLook
 
 YOURS = "your text"
 RATIO = st.column_config.NumberColumn(format="%.3f")
@@ -27,9 +28,9 @@ def draw_costs(look: TextLook) -> None:
             f"{same[-1].name}: {same[-1].tokens / same[0].tokens:.1f} times as many steps, and as much of the KV cache "
             "and of the context. Merges are learned from texts: what was common there costs little here."
         )
-    st.plotly_chart(
-        costs_figure(costs, YOURS, look.colours), key="tokenizer_costs_figure", config=PLOT,
-        alt="Tokens of the same sentence in sixteen languages, and of the text of this page",
+    draw_figure(
+        costs_figure(costs, YOURS, look.colours), "tokenizer_costs_figure",
+        "Tokens of the same sentence in sixteen languages, and of the text of this page", name="languages",
     )
     for refusal in refusals:
         st.text(refusal)

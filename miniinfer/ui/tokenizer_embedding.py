@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -21,13 +22,12 @@ from miniinfer.figures.tokenizer_embedding import (
 )
 from miniinfer.figures.tokenizer_plots import IN_SCALE, colour_limit, neighbours_figure, rows_figure
 from miniinfer.provenance import Provenance
-from miniinfer.trace.embedding import backwards, check_unembed, embed_ids, neighbours, unembed_row
+from miniinfer.trace.embedding import MatrixFacts, backwards, embed_ids, neighbours, read_matrices, unembed_row
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.in_parts import do_in_parts
 from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.tokenizer_look import PLOT, TextLook, remembered
-
-if TYPE_CHECKING:
-    from miniinfer.engine.weights import ModelLike
+from miniinfer.ui.tokenizer_look import TextLook, remembered
 
 T = TypeVar("T")
 
@@ -53,13 +53,18 @@ def draw_embedding(look: TextLook) -> None:
     first, stop = window_of(position, len(ids), WINDOW)
     embedded = _in_engine(look, lambda: embed_ids(model, ids[first:stop]))
     token_id = ids[position]
-    found = remembered("near", model, token_id, lambda: _in_engine(look, lambda: neighbours(model, token_id, NEAREST)))
+    facts = remembered("matrices", model, None, lambda: do_in_parts(
+        partial(_in_engine, look), read_matrices(model), "Reading both matrices, once for each model"
+    ))  # fmt: skip
+    found = remembered(
+        "near", model, token_id, lambda: _in_engine(look, lambda: neighbours(model, token_id, NEAREST, facts))
+    )
     left, right = st.columns([8, 5], gap="medium")
     with left:
         st.markdown("**X, as it goes into the first layer**")
-        st.plotly_chart(
-            rows_figure(embedded, first, look.text, position, look.colours), key="tokenizer_rows", config=PLOT,
-            alt="The embedding rows of the tokens, one row a token and one column a dimension",
+        draw_figure(
+            rows_figure(embedded, first, look.text, position, look.colours), "tokenizer_rows",
+            "The embedding rows of the tokens, one row a token and one column a dimension", name="embedding_rows",
         )
         st.caption(
             f"Each id selects one row of {model.config.vocab_size:,}, kept as {embedded.storage}; these are the "
@@ -69,13 +74,14 @@ def draw_embedding(look: TextLook) -> None:
     with right:
         st.markdown("**Which rows of the whole vocabulary lie nearest?**")
         st.text(f"“{look.text(token_id)}”, id {token_id:,}, norm {embedded.norms[position - first]:.4f}")
-        st.plotly_chart(
-            neighbours_figure(found, look.text, look.colours), key="tokenizer_near", config=PLOT,
-            alt="Cosine of the nearest rows with the chosen one",
+        draw_figure(
+            neighbours_figure(found, look.text, look.colours), "tokenizer_near",
+            f"Nearest rows of the embedding to “{look.text(token_id)}”, id {token_id:,}, by cosine",
+            name="nearest_rows",
         )
-    other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id)))
+    other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id, facts)))
     mine = embedded.rows[position - first]
-    _way_out(look, model, describe_rows(mine, other, look.text(token_id)))
+    _way_out(look, facts, describe_rows(mine, other, look.text(token_id)))
     with st.expander("Tables: norms, values, nearest rows, both matrices"):
         draw_table_twin(rows_table(embedded, look.text, first), "tokenizer_norms", Provenance.COMPUTED, "norms.csv")
         draw_table_twin(values_table(embedded, look.text, first), "tokenizer_values", Provenance.COMPUTED, "X.csv")
@@ -104,17 +110,16 @@ def _choose(look: TextLook, ids: list[int]) -> int:
     return chosen
 
 
-def _way_out(look: TextLook, model: ModelLike, rows: str) -> None:
-    """The unembed matrix, compared once for each model, and the newest logit taken apart."""
-    check = remembered("unembed", model, None, lambda: _in_engine(look, lambda: check_unembed(model)))
+def _way_out(look: TextLook, facts: MatrixFacts, rows: str) -> None:
+    """The unembed matrix, compared row by row, and the newest logit taken apart."""
     st.markdown("**And on the way out?**")
-    st.text(f"{describe_unembed(check)}\n{rows}")
+    st.text(f"{describe_unembed(facts.check)}\n{rows}")
     run = look.run
     if isinstance(run, LiveRun):
         step = look.session.timeline.cursor
         found = look.session.look([run], lambda: backwards(run, step))
         if found is not None:
-            st.text(describe_backwards(found, look.text, check.tied))
+            st.text(describe_backwards(found, look.text, facts.check.tied))
 
 
 def _in_engine(look: TextLook, question: Callable[[], T]) -> T:

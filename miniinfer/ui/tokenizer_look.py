@@ -24,8 +24,6 @@ from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
 from miniinfer.ui.tokens import MAX_PROMPT_CHARACTERS
 
-PLOT = {"displayModeBar": False}
-
 T = TypeVar("T")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.ui.frame import BODY
 from miniinfer.ui.session import Session
 from miniinfer.ui.tokenizer_compare import draw_compare
 from miniinfer.ui.tokenizer_costs import draw_costs
@@ -16,6 +17,7 @@ from miniinfer.ui.tokenizer_input import draw_input
 from miniinfer.ui.tokenizer_look import TextLook, TextSide, look_at, text_side
 from miniinfer.ui.tokenizer_parts import draw_characters, draw_segments
 from miniinfer.ui.tokenizer_stages import draw_stages
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[TextLook], None]] = {
     "Stages": draw_stages, "Segments": draw_segments, "Characters": draw_characters, "Languages": draw_costs,
@@ -26,7 +28,7 @@ VIEWS: dict[str, Callable[[TextLook], None]] = {
 def draw_tokenizer(session: Session) -> None:
     """The text is the prompt of the run in view until it is changed here; no run is ever touched."""
 
-    @st.fragment
+    @st.fragment(key=BODY)
     def body() -> None:
         with st.container(key="page_body"), st.container(key="tokenizer"):
             st.subheader("How does the text become tokens?", anchor=False)
@@ -49,13 +51,10 @@ def _draw(session: Session, side: TextSide) -> None:
         wanted = draw_input(run, side)
         _facts(side)
     with right:
-        chosen = st.segmented_control(
-            "View", list(VIEWS), default="Stages", key="tokenizer_view", required=True, label_visibility="collapsed",
-            persist_state="session", width="stretch",
-        )
+        chosen = draw_views("tokenizer_view", list(VIEWS), "Stages")
         try:
             look = look_at(session, run, side, wanted)
-            VIEWS[chosen or "Stages"](look)
+            VIEWS[chosen](look)
         except MiniInferError as error:
             with st.container(key="tokenizer_error"):
                 st.text(str(error))

@@ -21,7 +21,7 @@ from miniinfer.cli.browser import find_chromium
 from miniinfer.models.paths import models_dir
 
 ROOT = Path(__file__).parents[2]
-APP = ROOT / "app.py"
+APP = ROOT / "serve.py"
 # Without these Chromium itself looks for hosts of its maker at every start.
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",

@@ -24,8 +24,8 @@ def test_healthy_and_broken_stand_side_by_side_without_scrolling(visit):
     healthy = page.locator(".st-key-break_healthy .differs").first
     expect(healthy).to_have_text("␣blue")
     expect(healthy).to_have_attribute("title", re.compile("output token 1"))
-    expect(page.locator(".st-key-break_bars .js-plotly-plot")).to_be_visible(timeout=30_000)
-    expect(page.locator(".st-key-break_growth .js-plotly-plot")).to_be_visible()
+    for figure in ("bars", "growth"):
+        expect(page.locator(f".st-key-break_{figure} [data-painted]")).to_be_visible()
     body = page.locator(".st-key-page_body")
     assert body.evaluate("e => e.getBoundingClientRect().bottom <= window.innerHeight"), "its end can be reached"
     assert body.evaluate("e => e.scrollHeight <= e.clientHeight"), "the main view needs no scrolling"

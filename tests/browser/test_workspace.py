@@ -160,6 +160,8 @@ def test_forcing_a_candidate_starts_a_branch_and_keeps_the_run(visit):
     after = output_of(page)
     assert after[:8] == before[:8], "what came before the forced token is the same"
     assert after[8] != before[8]
+    expect(page.get_by_test_id("transport-runs")).to_contain_text("The capital of France is ›step 4: “")
+    assert page.get_by_test_id("next-list").evaluate("list => list.clientHeight % 23") == 0, "no row is cut in half"
     tab.expect_step("step 4")
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 5")
@@ -242,3 +244,17 @@ def test_a_long_prompt_comes_in_parts(visit):
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2", timeout=60_000)
     expect(page.get_by_test_id("token-640")).to_be_visible()
+
+
+def test_no_character_of_a_token_is_invisible(visit):
+    page = visit().open(live=False)
+    shown = page.evaluate(
+        """async () => {
+          const files = performance.getEntriesByType("resource").map((file) => file.name);
+          const part = files.find((name) => /\\/(bundles\\/workspace-\\w+|workspace\\/main)\\.js/.test(name));
+          const { visible } = await import(new URL("../shared/tokens.js", part));
+          const texts = [" ", "\\u3000", "a\\u2003b", "\\ufe0f", "\\u{E0041}", "\\u202f", "\\u0301", "", "x"];
+          return texts.map(visible);
+        }"""
+    )
+    assert shown == ["␣", "<U+3000>", "a<U+2003>b", "<U+FE0F>", "<U+E0041>", "<U+202F>", "◌\u0301", "∅", "x"]

@@ -16,11 +16,12 @@ MARKUP = (
     "innerHTML", "outerHTML", "insertAdjacentHTML", "createContextualFragment", "document.write", "eval(",
     "new Function",
 )  # fmt: skip
+COMPONENTS = ("transport", "workspace", "tokenizer", "program", "batching", "figure")
 NAMESPACE = "http://www.w3.org/2000/svg"  # an XML name, not an address that is fetched
 
 
 def test_there_are_components() -> None:
-    for name in ("transport", "workspace", "tokenizer", "program", "batching"):
+    for name in COMPONENTS:
         assert (ROOT / name / "main.js") in SCRIPTS
         assert (ROOT / name / f"{name}.css") in STYLES
 
@@ -64,10 +65,10 @@ def test_streamlit_finds_all_components() -> None:
     assert found is not None, "the package is not installed, or its pyproject.toml is not found"
     manifest, package_root = found
     roots = {config.name: config.resolve_asset_root(package_root) for config in manifest.components}
-    assert roots == dict.fromkeys(("workspace", "transport", "tokenizer", "program", "batching"), ROOT.resolve())
+    assert roots == dict.fromkeys(COMPONENTS, ROOT.resolve())
 
 
-@pytest.mark.parametrize("name", ["transport", "workspace", "tokenizer", "program", "batching"])
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_main_names_every_file_of_its_component(name: str) -> None:
     """One import that is found late costs a round trip at the first visit, five in a row cost five."""
 

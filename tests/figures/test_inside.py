@@ -36,12 +36,13 @@ from miniinfer.figures.inside_tables import (
     watch_table,
 )
 from miniinfer.figures.palette import palette
-from miniinfer.trace.identities import identities_of
+from miniinfer.trace.identities import check_identities
 from miniinfer.trace.inside_records import FieldLook, StageLook, TensorFacts, TensorView
 from miniinfer.trace.logit_lens import logit_lens
+from miniinfer.trace.parts import finished
 from miniinfer.trace.replay import rows_of
-from miniinfer.trace.stage_rows import stage_rows
-from miniinfer.trace.two_ways import both_ways
+from miniinfer.trace.stage_rows import read_stage_rows
+from miniinfer.trace.two_ways import compare_both_ways
 from tests.engine.tiny import TINY
 from tests.trace.live import live_run
 
@@ -142,17 +143,17 @@ def test_heat_maps_carry_their_cells_and_their_scale(colours: object) -> None:
     shown = view(random(5, 40))
     picture = picture_of(shown)
     scale = scale_of(picture.cells, clip=False)
-    figure = heat_figure(shown, picture, scale, colours, 300)  # type: ignore[arg-type]
+    figure = go.Figure(heat_figure(shown, picture, scale, colours, 300))  # type: ignore[arg-type]
     trace = figure.data[0]
     assert np.array_equal(trace.z, shown.values)
     assert (trace.zmin, trace.zmax) == (scale.low, scale.high)
     assert trace.colorbar.tickfont.size == 11
-    bars = histogram_figure(shown, colours, 100).data[0]  # type: ignore[arg-type]
+    bars = go.Figure(histogram_figure(shown, colours, 100)).data[0]  # type: ignore[arg-type]
     assert sum(bars.y) == 200
     for empty in (view([[NAN]]), view([[3.0]])):
-        assert isinstance(histogram_figure(empty, colours, 100), go.Figure)  # type: ignore[arg-type]
+        assert go.Figure(histogram_figure(empty, colours, 100)).data[0].x is not None  # type: ignore[arg-type]
         one = picture_of(empty)
-        assert isinstance(heat_figure(empty, one, scale_of(one.cells, True), colours, 100), go.Figure)  # type: ignore[arg-type]
+        assert len(go.Figure(heat_figure(empty, one, scale_of(one.cells, True), colours, 100)).data) == 1  # type: ignore[arg-type]
 
 
 def test_the_corner_holds_the_exact_numbers() -> None:
@@ -199,32 +200,33 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     run = live_run()
     for _ in range(3):
         run.step()
-    rows = stage_rows(run, rows_of(run, 1), 4)
+    rows = finished(read_stage_rows(run, rows_of(run, 1), 4))
     watched = rows.over_layers("q")
     frame = watch_table(watched, 13)
     assert frame["value 13"].tolist() == [float(t.values[1, 5]) for t in watched]
     np.testing.assert_allclose(frame["norm"], rows.norms["q"][:, 4], rtol=1e-5)
     assert stream_table(rows.norms, 4)["resid_post"].tolist() == rows.norms["resid_post"][:, 4].tolist()
     assert norms_table(rows.norms["z"], 0)["6"].tolist() == rows.norms["z"][:, 6].tolist()
-    figure = stream_figure(rows.norms["resid_post"], 0, 1, 4, LIGHT, 300)
+    figure = go.Figure(stream_figure(rows.norms["resid_post"], 0, 1, 4, LIGHT, 300))
     assert np.allclose(10 ** figure.data[0].z, rows.norms["resid_post"])
-    assert lines_figure({"a": [1, 10, 1000], "b": [1, 2, 3]}, DARK, 200, y="y", log=True).data[1].y == (1, 2, 3)
+    lines = go.Figure(lines_figure({"a": [1, 10, 1000], "b": [1, 2, 3]}, DARK, 200, y="y", log=True))
+    assert lines.data[1].y == (1, 2, 3)
 
     lens = logit_lens(run, rows)
     table = lens_table(lens, str)
     assert table["rank of the final token"].tolist() == lens.final_ranks.tolist()
     assert table["best token"].tolist() == [str(i) for i in lens.top_ids[:, 0]]
     assert table["rank of the run's next token"].tolist() == lens.next_ranks.tolist()  # type: ignore[union-attr]
-    picture = lens_figure(lens, lambda i: f"<{i}>", LIGHT, 300).data[0]
+    picture = go.Figure(lens_figure(lens, lambda i: f"<{i}>", LIGHT, 300)).data[0]
     assert np.array_equal(picture.z, lens.top_probs)
     assert picture.text[-1][0] == f"<b>&lt;{lens.final_id}&gt;</b>"
 
-    found = identities_of(run, rows_of(run, 1))
+    found = finished(check_identities(run, rows_of(run, 1)))
     assert identities_table(found)[""].tolist() == ["✓"] * len(found)
     by_layer = identities_by_layer(found, 3)
     assert by_layer["the stream goes on"].isna().tolist() == [True, False, False]
 
-    ways = both_ways(run, 4)
+    ways = finished(compare_both_ways(run, 4))
     names, matrix = two_ways_matrix(ways, 3)
     assert matrix.shape == (len(names), 3)
     last = [d.largest for d in ways.comparison.differences if d.name == "q" and d.stage == "rope"]
@@ -233,4 +235,4 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     a, b = ways.prefill[-1], ways.decode[-1]
     worst = values_table(a, b, 3)
     assert abs(worst["difference"].iloc[0]) == pytest.approx(float(np.abs(a.values - b.values).max()), rel=1e-5)
-    assert np.array_equal(difference_figure(matrix, names, DARK, 200).data[0].customdata, matrix)
+    assert np.array_equal(go.Figure(difference_figure(matrix, names, DARK, 200)).data[0].customdata, matrix)

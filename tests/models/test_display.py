@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from miniinfer.models.display import display_bytes, visible
+from miniinfer.models.display import display_bytes, tame, visible
 from miniinfer.models.loader import LoadedModel
 
 
@@ -52,3 +52,8 @@ def test_bytes_around_whole_characters() -> None:
 )
 def test_visible_signs(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+def test_a_name_turns_nothing_around() -> None:
+    assert tame("a\u202egif\x1b b\u2066c") == "a<U+202E>gif<U+001B> b<U+2066>c"
+    assert tame("Ünïcode, 日本, עברית 👩\u200d💻") == "Ünïcode, 日本, עברית 👩\u200d💻"

@@ -51,7 +51,7 @@ def test_both_layouts_say_the_same(tmp_path: Path, config: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"model_type": "qwen2"}, "'qwen2', but only 'llama'"),
+        ({"model_type": "qwen2"}, "tiny has the model type 'qwen2', but only 'llama'"),
         ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "'linear' (rope_scaling)"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "'llama3' (rope_scaling)"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 5000.0}}, "'yarn' (rope_parameters)"),

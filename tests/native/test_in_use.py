@@ -69,7 +69,7 @@ def test_a_session_chooses_for_its_next_run(switched_on, new_session, monkeypatc
     session.new_run("Hello", GREEDY, chat=False, one_pass=True)
     first = session.timeline.current
     assert (first.info.backend, first.engine.backend) == ("torch", TORCH)
-    session.choose_backend("native")
+    session.backend = "native"
     session.new_run("Hello", GREEDY, chat=False, one_pass=True)
     second = session.timeline.current
     assert (second.info.backend, second.engine.backend) == ("native", switched_on)
@@ -85,6 +85,6 @@ def test_a_session_chooses_for_its_next_run(switched_on, new_session, monkeypatc
     with pytest.raises(NativeError, match="turned off by MINIINFER_NATIVE"):
         session.new_run("Hello", GREEDY, chat=False, one_pass=True)
     assert session.timeline.current is second, "what cannot be had changes nothing"
-    session.choose_backend(None)
+    session.backend = "auto"
     session.new_run("Hello", GREEDY, chat=False, one_pass=True)
     assert session.timeline.current.info.backend == "torch"

@@ -11,10 +11,15 @@ import torch
 from miniinfer.engine.linear import Linear
 from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel
-from miniinfer.trace.embedding import backwards, check_unembed, embed_ids, neighbours, unembed_row
+from miniinfer.trace.embedding import MatrixFacts, backwards, embed_ids, neighbours, read_matrices, unembed_row
+from miniinfer.trace.parts import finished
 from miniinfer.trace.place import place_of
 from tests.engine.tiny import tiny_model
 from tests.trace.live import PROMPT, finished_run, live_run
+
+
+def facts_of(model) -> MatrixFacts:
+    return finished(read_matrices(model))
 
 
 def test_rows_are_what_the_embed_stage_gives_to_layer_0() -> None:
@@ -38,28 +43,38 @@ def test_neighbours_equal_all_cosines() -> None:
     rows = model.weights.embedding(torch.arange(67)).double()
     cosines = torch.nn.functional.cosine_similarity(rows, rows[17:18], dim=1)
     expected = [i for i in cosines.argsort(descending=True).tolist() if i != 17][:5]
-    found = neighbours(model, 17, 5)
+    facts = facts_of(model)
+    found = neighbours(model, 17, 5, facts)
     assert found.ids.tolist() == expected
     assert np.allclose(found.cosines, cosines[expected].numpy(), atol=1e-6)
     assert np.allclose(found.norms, rows[expected].norm(dim=1).numpy(), atol=1e-5)
-    assert len(neighbours(model, 17, 1000).ids) == 66
+    assert len(neighbours(model, 17, 1000, facts).ids) == 66
+    tied = dataclasses.replace(model, weights=dataclasses.replace(model.weights, unembed=Linear(rows.float())))
+    assert facts_of(tied).check.same
+    by_one_product = neighbours(tied, 17, 5, facts_of(tied))
+    assert by_one_product.ids.tolist() == expected
+    assert np.allclose(by_one_product.cosines, found.cosines, atol=1e-6)
 
 
 @torch.inference_mode()
 def test_a_tied_matrix_is_equal_in_every_row_and_another_one_is_not() -> None:
     model = tiny_model()
-    other = check_unembed(model)
+    facts = facts_of(model)
+    other = facts.check
     rows = model.weights.embedding(torch.arange(67))
     difference = (rows - model.weights.unembed.to_dense()).abs()
     assert (other.equal_rows, other.vocab_size, other.hidden_size) == (0, 67, 28)
     assert other.largest_difference == pytest.approx(float(difference.max()))
     tied = dataclasses.replace(model, weights=dataclasses.replace(model.weights, unembed=Linear(rows.clone())))
-    same = check_unembed(tied)
+    same = facts_of(tied).check
     assert (same.equal_rows, same.largest_difference) == (67, 0)
-    assert np.array_equal(unembed_row(tied, 5), rows[5].numpy())
+    assert np.array_equal(unembed_row(tied, 5, facts_of(tied)), rows[5].numpy())
+    assert np.array_equal(unembed_row(model, 5, facts), model.weights.unembed.to_dense()[5].numpy())
     rows[9, 2] += 0.5
     one = dataclasses.replace(model, weights=dataclasses.replace(model.weights, unembed=Linear(rows)))
-    assert check_unembed(one).equal_rows == 66
+    found = facts_of(one)
+    assert (found.check.equal_rows, found.check.same) == (66, False)
+    assert unembed_row(one, 9, found)[2] == rows[9, 2]
 
 
 def test_a_logit_is_the_final_norm_vector_times_a_row_where_the_matrix_is_tied() -> None:
@@ -84,8 +99,9 @@ def test_a_logit_is_the_final_norm_vector_times_a_row_where_the_matrix_is_tied()
 
 @torch.inference_mode()
 def test_the_real_matrix(model: LoadedModel) -> None:
-    check = check_unembed(model)
+    facts = facts_of(model)
+    check = facts.check
     assert (check.tied, check.equal_rows, check.largest_difference) == (True, 49_152, 0)
-    found = neighbours(model, 3575, 3)
+    found = neighbours(model, 3575, 3, facts)
     assert [model.tokenizer.display(int(i)) for i in found.ids] == [" Capital", "capital", "Capital"]
     assert embed_ids(model, [3575]).storage == "Q8_0"

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from miniinfer.config import EngineConfig
+from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.ops import rms_norm
 from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.trace.identities import EXACT, STATEMENTS, identities_of
+from miniinfer.trace.identities import EXACT, STATEMENTS, check_identities
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.logit_lens import lens_logits, logit_lens
+from miniinfer.trace.parts import finished
 from miniinfer.trace.replay import rows_of
-from miniinfer.trace.stage_rows import stage_rows
-from miniinfer.trace.two_ways import both_ways
+from miniinfer.trace.stage_rows import read_stage_rows
+from miniinfer.trace.two_ways import compare_both_ways
 from tests.trace.live import live_run
 
 
@@ -54,7 +55,7 @@ def watched(steps: int) -> list[tuple[str, int | None, dict[str, torch.Tensor]]]
 
 @pytest.mark.parametrize("position", [0, 3, 6])
 def test_rows_are_those_of_the_step(run: LiveRun, position: int) -> None:
-    rows = stage_rows(run, rows_of(run, 1), position)
+    rows = finished(read_stage_rows(run, rows_of(run, 1), position))
     expected = {(stage, layer, n): t for stage, layer, tensors in watched(1) for n, t in tensors.items()}
     for tensor in rows.tensors:
         full = expected[(tensor.stage, tensor.layer, tensor.name)]
@@ -74,14 +75,14 @@ def test_rows_are_those_of_the_step(run: LiveRun, position: int) -> None:
 
 
 def test_rope_has_the_last_word_on_q(run: LiveRun) -> None:
-    rows = stage_rows(run, rows_of(run, 3), rows_of(run, 3).start)
+    rows = finished(read_stage_rows(run, rows_of(run, 3), rows_of(run, 3).start))
     assert [t.stage for t in rows.over_layers("q")] == ["rope"] * 3
 
 
 @pytest.mark.parametrize("step", [1, 3, 5])
 def test_the_last_line_of_the_lens_is_what_the_step_itself_says(run: LiveRun, step: int) -> None:
     place = rows_of(run, step)
-    rows = stage_rows(run, place, place.stop - 1)
+    rows = finished(read_stage_rows(run, place, place.stop - 1))
     lens = logit_lens(run, rows, count=4)
     own = next(tensors["raw_logits"][0] for name, _, tensors in watched(step) if name == "unembed")
     probs = own.softmax(-1)
@@ -95,7 +96,7 @@ def test_the_last_line_of_the_lens_is_what_the_step_itself_says(run: LiveRun, st
 
 
 def test_every_line_of_the_lens_is_norm_and_unembed_of_that_layer(run: LiveRun) -> None:
-    rows = stage_rows(run, rows_of(run, 1), 2)
+    rows = finished(read_stage_rows(run, rows_of(run, 1), 2))
     lens = logit_lens(run, rows, count=67)
     weights = run.engine.weights
     stream = [rows.tensors[0].values, *(t.values for t in rows.over_layers("resid_post"))]
@@ -124,7 +125,7 @@ def test_the_lens_runs_the_stages_of_the_runs_own_program(run: LiveRun) -> None:
 
 @pytest.mark.parametrize(("step", "missing"), [(1, set()), (3, {"nobody looks ahead"}), (5, {"nobody looks ahead"})])
 def test_all_identities_hold_on_a_healthy_step(run: LiveRun, step: int, missing: set[str]) -> None:
-    found = {i.name: i for i in identities_of(run, rows_of(run, step))}
+    found = {i.name: i for i in finished(check_identities(run, rows_of(run, step)))}
     assert found.keys() == STATEMENTS.keys() - missing
     for identity in found.values():
         assert identity.holds, identity
@@ -136,7 +137,7 @@ def test_all_identities_hold_on_a_healthy_step(run: LiveRun, step: int, missing:
 
 def test_a_step_that_chooses_no_token_has_no_probabilities_to_check() -> None:
     run = stepped(1, chunk=3)
-    assert "probabilities are shares" not in {i.name for i in identities_of(run, rows_of(run, 1))}
+    assert "probabilities are shares" not in {i.name for i in finished(check_identities(run, rows_of(run, 1)))}
 
 
 def _scaled(field: str) -> object:
@@ -167,7 +168,7 @@ def test_each_identity_fails_where_its_stage_is_wrong(stage: str, field: str, br
         _scaled(field)(state)  # type: ignore[operator]
 
     run.engine.program = replace_stage(run.engine.program, stage, fn, layers=None if layer is None else [layer])
-    found = {i.name: i for i in identities_of(run, rows_of(run, 1))}
+    found = {i.name: i for i in finished(check_identities(run, rows_of(run, 1)))}
     assert [name for name, i in found.items() if not i.holds] == [broken]
     assert found[broken].layer == layer
 
@@ -186,18 +187,18 @@ def test_a_mask_that_was_forgotten_and_a_nan_are_found() -> None:
 
     healthy = run.engine.program
     run.engine.program = replace_stage(healthy, "attn_scores", unmasked, layers=[2])
-    found = {i.name: i for i in identities_of(run, rows_of(run, 1))}
+    found = {i.name: i for i in finished(check_identities(run, rows_of(run, 1)))}
     assert not found["nobody looks ahead"].holds
     assert found["nobody looks ahead"].layer == 2
     run.engine.program = replace_stage(healthy, "mlp_out", poisoned, layers=[2])
-    found = {i.name: i for i in identities_of(run, rows_of(run, 1))}
+    found = {i.name: i for i in finished(check_identities(run, rows_of(run, 1)))}
     assert not found["the MLP is added"].holds
     assert math.isnan(found["the MLP is added"].largest)
 
 
 @pytest.mark.parametrize("position", [0, 3, 6, 9, 10])
 def test_prefill_and_decode_agree_within_rounding(run: LiveRun, position: int) -> None:
-    ways = both_ways(run, position)
+    ways = finished(compare_both_ways(run, position))
     places = [(t.stage, t.layer, t.name) for t in ways.prefill]
     assert places == [(t.stage, t.layer, t.name) for t in ways.decode]
     assert len(ways.comparison.differences) == len(places)
@@ -213,7 +214,7 @@ def test_both_ways_are_what_they_claim_to_be(run: LiveRun) -> None:
     block = run.seq.block_table[0]
     with torch.inference_mode():
         run.engine.kv_cache.data[1, 0, :, block, 2] *= 3  # keys of position 2 in layer 1
-    ways = both_ways(run, 9)
+    ways = finished(compare_both_ways(run, 9))
     assert ways.comparison.first is not None
     assert (ways.comparison.first.stage, ways.comparison.first.layer) == ("attn_scores", 1)
 
@@ -223,11 +224,35 @@ def test_a_long_prefill_runs_in_chunks_of_the_budget() -> None:
     run.step()
     run.engine.config = EngineConfig(block_size=4, pool_chunk_blocks=4, max_num_batched_tokens=8)
     run.engine.scheduler.config = run.engine.config
-    ways = both_ways(run, 29)
+    ways = finished(compare_both_ways(run, 29))
     assert ways.relative < 2e-5
     run.engine.check()
 
 
 def test_positions_that_are_not_there_are_refused(run: LiveRun) -> None:
     with pytest.raises(BadInputError):
-        both_ways(run, run.seq.num_tokens)
+        finished(compare_both_ways(run, run.seq.num_tokens))
+
+
+def test_a_replay_in_parts_lets_others_step_and_gives_all_back(run: LiveRun) -> None:
+    place = rows_of(run, 1)
+    expected = finished(read_stage_rows(run, place, 2))
+    other = run.engine.add_request([1, 2, 3], SamplingParams(temperature=0, max_new_tokens=40))
+    work, shares = read_stage_rows(run, place, 2), []
+    while True:
+        try:
+            shares.append(next(work))
+        except StopIteration as end:
+            found = end.value
+            break
+        run.engine.step(only=other)
+        run.engine.check()
+    assert shares == sorted(shares)
+    assert (len(shares), shares[-1]) == (run.info.model.num_layers + 1, 1)
+    for a, b in zip(expected.tensors, found.tensors, strict=True):
+        assert np.array_equal(a.values, b.values), (a.stage, a.layer, a.name)
+    given_up = compare_both_ways(run, 9)
+    next(given_up)
+    given_up.close()
+    assert set(run.engine.sequences) == {"r1", other.seq_id}
+    run.engine.release(other)

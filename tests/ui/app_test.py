@@ -80,10 +80,14 @@ class App:
         """What a component sends with setTriggerValue("ask", fields)."""
         return self.send(component, fields, full=full)
 
-    def send(self, component: str, value: Any, *, full: bool = False) -> App:
+    def pick(self, figure: str, value: Any) -> App:
+        """What a figure sends when a point of it is clicked: {"x": ..., "y": ...}. A full run."""
+        return self.send(figure, value, event="pick", full=True)
+
+    def send(self, component: str, value: Any, *, event: str = "ask", full: bool = False) -> App:
         """Like `ask`, with any JSON value, also one that our components never send."""
         trigger_id = f"$$STREAMLIT_INTERNAL_KEY_{self._components[component].id}__events"
-        trigger = WidgetState(id=trigger_id, json_trigger_value=json.dumps([{"event": "ask", "value": value}]))
+        trigger = WidgetState(id=trigger_id, json_trigger_value=json.dumps([{"event": event, "value": value}]))
         return self._run(trigger, fragment_id_queue=[] if full else [self._fragments[component]])
 
     def tick(self) -> App:
@@ -135,6 +139,11 @@ class App:
         return len(self._components["workspace"].bytes)
 
     @property
+    def address(self) -> dict[str, str]:
+        """Session, run and step in the address; `panel` is test_views.py's."""
+        return {name: value for name, value in self.test.query_params.items() if name != "panel"}
+
+    @property
     def transport(self) -> dict[str, Any]:
         return json.loads(self._components["transport"].json)
 
@@ -144,9 +153,26 @@ class App:
         return {element.key for element in self.test.get("bidi_component")}
 
     @property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """The figures on the page, by key, as the browser reads them: name, alt, picks, figure."""
+        found = [e for e in self.test.get("bidi_component") if e.proto.component_name == "miniinfer.figure"]
+        return {element.key: json.loads(element.proto.bytes) for element in found}
+
+    @property
     def polls(self) -> bool:
         """Whether the last run told the browser to rerun a fragment by itself."""
         return any(message.HasField("auto_rerun") for message in self._messages)
+
+    @property
+    def only_fragments(self) -> bool:
+        """Whether the last run drew fragments alone."""
+        return self._was_fragment
+
+    @property
+    def sent_texts(self) -> list[str]:
+        """What st.text sent in the last run, which may have drawn a part of the page only."""
+        elements = [m.delta.new_element for m in self._messages if m.HasField("delta")]
+        return [element.text.body for element in elements if element.WhichOneof("type") == "text"]
 
     @property
     def marked_up(self) -> list[str]:

@@ -18,9 +18,9 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine.lookup import pattern_rows
 from miniinfer.trace.head_kinds import KINDS
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.attention_page import VIEWS
 from tests.ui.app_test import MARKUP, App
 
+VIEWS = ("Scores to weights", "Value mix", "RoPE", "All heads", "Knock out")
 HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
 LONG = "The river runs down from the hills and the rain falls on the town. " * 6
 
@@ -62,7 +62,7 @@ def numbers(values: Any) -> np.ndarray:
 
 
 def plots(app: App) -> list[Any]:
-    return [plotly.io.from_json(element.proto.spec) for element in app.test.get("plotly_chart")]
+    return [plotly.io.from_json(json.dumps(message["figure"])) for message in app.figures.values()]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +128,22 @@ def test_the_page_stands_on_the_cursor_and_an_earlier_query_shows_its_mask(app: 
     assert "Nothing has gone through the model yet" in texts(app)
 
 
+def test_a_move_of_the_cursor_draws_the_body_and_leaves_the_rest(app: App) -> None:
+    attention(app)
+    run = current(app)
+    app.ask("transport", run=run.info.run_id, cursor=2)
+    assert app.only_fragments
+    assert any("at 5:" in text for text in app.sent_texts)
+    assert app.transport["cursor"] == 2
+    app.open("break_it")
+    app.ask("transport", run=run.info.run_id, cursor=1)
+    assert app.only_fragments
+    assert app.sent_texts == [], "nothing on that page depends on the cursor"
+    app.open("model")
+    app.ask("transport", run=run.info.run_id, cursor=3)
+    assert not app.only_fragments, "a page that does not say so is drawn anew"
+
+
 def test_the_first_token_can_be_hidden_and_no_number_changes(app: App) -> None:
     attention(app)
     before = frames(app)[0]
@@ -169,14 +185,17 @@ def test_a_long_text_comes_as_a_window_or_pooled_and_never_as_its_square(app: Ap
     assert length > 90
     assert numbers(plots(app)[0].data[0].z).shape == (48, 48)
     assert f"of {length:,}" in "".join(c.value for c in app.test.caption)
-    row = frames(app)[0]
+    show(app, "Scores to weights", keys_fold=True)
+    strongest, row = frames(app)
     assert len(row) == length
     assert row["weight"].is_monotonic_decreasing
+    assert row["weight"].sum() == pytest.approx(1, abs=1e-4)
+    pd.testing.assert_frame_equal(strongest, row.head(len(strongest)))
     show(app, "Scores to weights", range="whole, pooled")
     assert max(numbers(plots(app)[0].data[0].z).shape) <= 48
     show(app, "Scores to weights", range="window", position=10)
     assert numbers(plots(app)[0].data[0].z).shape == (48, 48)
-    assert sum(len(e.proto.spec) for e in app.test.get("plotly_chart")) < 400_000
+    assert sum(len(json.dumps(message)) for message in app.figures.values()) < 400_000
 
 
 def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(app: App) -> None:
@@ -196,6 +215,11 @@ def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(a
     assert len(numbers(marks.x)) == 270
     assert numbers(marks.marker.color).max() == pytest.approx(table["induction"][0], abs=1e-6)
     assert set(KINDS) <= set(table.columns)
+    app.pick("attention_heads_map", {"x": 18, "y": 6})
+    assert "Layer 18, head 6 reads" in texts(app)
+    for wrong in ({"x": 99, "y": 0}, {"x": "2", "y": None}, {}, None, [1, 2], {"x": 2.5, "y": 1}, {"x": True, "y": -1}):
+        app.pick("attention_heads_map", wrong)
+        assert "Layer 18, head 6 reads" in texts(app), wrong
 
 
 def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: App) -> None:
@@ -273,8 +297,8 @@ def test_hostile_texts_are_never_markup(app: App) -> None:
         for kind in MARKUP:
             for element in app.test.get(kind):
                 assert "img" not in str(element.value), (view, kind)
-        for element in app.test.get("plotly_chart"):
-            assert "<img" not in json.dumps(element.proto.spec)
+        for message in app.figures.values():
+            assert "<img" not in json.dumps(message)
 
 
 def test_a_recorded_run_shows_its_8_bit_rows_and_says_what_is_missing(open_app: Callable[..., App], gate: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def page(app: App) -> str:
 
 
 def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
+    return [message["figure"] for message in app.figures.values()]
 
 
 def spans(app: App) -> tuple[str, str]:

@@ -1,99 +1,30 @@
-"""The page "Inside a step", run in process: its numbers are the engine's, the run is unharmed, nothing is left."""
+"""The page "Inside a step", run in process: its numbers are the engine's."""
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.state import StepState
-from miniinfer.trace.live_run import LiveRun
 from tests.ui.app_test import App
-
-VIEWS = ["Stage by stage", "Watch a tensor", "Residual stream", "Logit lens", "Checks", "Prefill and decode"]
-PROMPT = "The capital of France is"
-HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
-
-
-def inside(app: App, step: int = 1, view: str = "Stage by stage") -> App:
-    """The page with the current run stepped to `step`."""
-    app.session.step_to(step, math.inf)
-    app.open("inside")
-    return show(app, view)
-
-
-def show(app: App, view: str) -> App:
-    if app.test.session_state["inside_view"] != view:
-        app.test.session_state["inside_view"] = view
-        app.run()
-    return app
-
-
-def current(app: App) -> LiveRun:
-    run = app.session.timeline.current
-    assert isinstance(run, LiveRun)
-    return run
-
-
-def goto(app: App, pc: int, **more: Any) -> App:
-    """What the map sends for a click."""
-    data = program(app)
-    return app.ask("program", pc=pc, step=data["step"], run=data["run"], n=data["n"] + 1, full=True, **more)
-
-
-def program(app: App) -> dict[str, Any]:
-    return json.loads(app._components["program"].json)
-
-
-def texts(app: App) -> str:
-    return "\n".join(t.value for t in app.test.text)
-
-
-def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
-
-
-def array(value: Any) -> np.ndarray:
-    """An array as plotly writes it: plain lists, or base64 of its bytes."""
-    if isinstance(value, dict):
-        flat = np.frombuffer(base64.b64decode(value["bdata"]), np.dtype(value["dtype"]))
-        shape = [int(n) for n in str(value.get("shape", len(flat))).split(",")]
-        return flat.reshape(shape)
-    return np.array(value, float)
-
-
-def frame(app: App, *columns: str) -> pd.DataFrame:
-    """The first table that has these columns."""
-    return next(d.value for d in app.test.dataframe if set(columns) <= set(d.value.columns))
-
-
-def own_step(app: App, step: int) -> list[dict[str, Any]]:
-    """All tensors of that step, stage by stage, by an observer in an engine of its own."""
-    from miniinfer.engine.engine import Engine
-
-    run = current(app)
-    found: list[dict[str, Any]] = []
-
-    def compute() -> None:
-        engine = Engine(run.engine.model, run.engine.config)
-        seq = engine.add_request(run.seq.prompt_ids, run.info.params)
-
-        def watch(stage: Any, state: StepState) -> None:
-            values = {name: getattr(state, name, None) for name in stage.writes}
-            found.append({n: v[0] if isinstance(v, tuple) and v else v for n, v in values.items()})
-
-        for number in range(1, step + 1):
-            engine.step(watch if number == step else None, only=seq)
-
-    app.session.look([run], compute)
-    return found
+from tests.ui.inside import (
+    HOSTILE,
+    PROMPT,
+    VIEWS,
+    array,
+    current,
+    frame,
+    goto,
+    inside,
+    own_step,
+    plots,
+    program,
+    show,
+    texts,
+)
 
 
 def test_each_view_has_at_most_two_plots_and_a_table(app: App) -> None:
@@ -158,43 +89,6 @@ def test_the_same_place_is_kept_when_the_cursor_moves(app: App) -> None:
     assert (data["pc"], data["step"]) == (130, 2)
     app.ask("transport", run=run.info.run_id, cursor=0, full=True)
     assert program(app)["step"] == 1
-
-
-def test_the_run_is_unharmed_and_leaving_gives_the_fork_back(app: App) -> None:
-    run = current(app)
-    app.session.step_to(3, math.inf)
-    ids, used, sequences = list(run.seq.token_ids), run.engine.pool.num_used, list(run.engine.sequences)
-    inside(app, 3)
-    goto(app, 200)
-    assert app.session.inside.holds
-    for view in VIEWS:
-        show(app, view)
-    assert list(run.seq.token_ids) == ids
-    assert len(app.session.timeline) == 1
-    app.open("model")
-    assert not app.session.inside.holds
-    assert run.engine.pool.num_used == used
-    assert list(run.engine.sequences) == sequences
-    run.engine.check()
-
-
-def test_the_next_step_can_be_entered_and_then_made_real(app: App) -> None:
-    inside(app, 2)
-    run = current(app)
-    control = next(g for g in app.test.get("button_group") if str(g.proto.id).endswith("inside_step_r1_2_2"))
-    assert [o.content for o in control.proto.options] == ["Step 2", "Step 3, not made yet"]
-    app.test.session_state["inside_step_r1_2_2"] = 3
-    app.run()
-    goto(app, 343)
-    seen = frame(app, "shape or content")
-    assert seen["field"].tolist()[-2:] == ["coins", "token_ids"]
-    token_id = int(seen["norm"].iloc[-1])
-    assert len(run.steps) == 2
-    app.test.button(key="inside_commit").click()
-    app.run()
-    assert len(run.steps) == 3
-    assert run.seq.token_ids[-1] == token_id
-    assert app.session.timeline.cursor == 3
 
 
 def test_it_runs_to_a_breakpoint_and_says_why(app: App) -> None:
@@ -273,26 +167,12 @@ def test_a_recorded_run_says_what_to_do(open_app: Callable[..., App], gate: Any)
     app = open_app(gate.host).run()
     app.open("inside")
     assert "a recording does not hold the tensors inside its steps" in texts(app)
-    assert "start a new run with its prompt" in texts(app)
+    assert "They can be entered as soon as the model is loaded" in texts(app)
     gate.open()
     app.tick()
     app.run()
     assert "recording" not in texts(app)
     assert program(app)["total"] == 344
-
-
-def test_a_run_without_room_for_the_fork_says_so(app: App) -> None:
-    run = current(app)
-    pool = run.engine.pool
-    limit = pool.max_blocks
-    taken = [pool.alloc() for _ in range(pool.num_free)]
-    pool.max_blocks = pool.num_blocks
-    app.open("inside")
-    assert "KV cache" in "\n".join(app.texts("inside_error"))
-    pool.max_blocks = limit
-    pool.release(taken)
-    app.run()
-    assert program(app)["pc"] == 3
 
 
 def test_hostile_tokens_are_never_markup(app: App) -> None:

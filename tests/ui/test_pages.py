@@ -16,7 +16,10 @@ TITLES = (
     "Runs"
 )
 # Components of a page beside the frame's.
-OWN = {"tokenizer": ("tokenizer_stages",), "inside": ("program",), "batching": ("batching",)}
+OWN = {
+    "tokenizer": ("tokenizer_stages",), "inside": ("program", "inside_heat", "inside_histogram"),
+    "batching": ("batching",), "attention": ("attention_maps",),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -29,12 +32,12 @@ def test_a_page_draws_before_the_model_is_there_and_after(open_app, gate, page):
     assert app.transport["has_driver"] is (page == "workspace")
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("example", "recorded", 1)
     address = {"s": app.session.keeper.token}
-    assert app.test.query_params == address | {"run": "example", "step": "1"}
+    assert app.address == address | {"run": "example", "step": "1"}
     assert app.polls, "the browser is told to look again by itself while the model loads"
     gate.open()
     app.run()
     assert (app.transport["run"], app.transport["kind"], app.transport["cursor"]) == ("r1", "live", 1)
-    assert app.test.query_params == address | {"run": "r1", "step": "1"}
+    assert app.address == address | {"run": "r1", "step": "1"}
     assert not app.polls
     assert gate.host.num_loads == 1
 
@@ -56,7 +59,7 @@ def test_run_and_step_stand_in_the_address_on_every_page(app):
     app.ask(n=1, run="r1", want=2, cursor=2, have={"meta": 1, "tok": 6, "kv": 5})
     for page in (*PAGES, "workspace"):
         app.open(page)
-        assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "2"}
+        assert app.address == {"s": app.session.keeper.token, "run": "r1", "step": "2"}
         assert app.transport["cursor"] == 2
 
 
@@ -78,7 +81,7 @@ def test_an_address_whose_run_is_not_saved_says_so(open_app):
     header, _ = app.message
     assert "not among the saved ones" in header["error"]
     assert (header["run"]["id"], header["cursor"]) == ("r1", 1)
-    assert app.test.query_params == {"s": app.session.keeper.token, "run": "r1", "step": "1"}
+    assert app.address == {"s": app.session.keeper.token, "run": "r1", "step": "1"}
     app.ask(n=1, run="r1", cursor=0)
     assert app.message[0]["error"] is None, "the sentence goes with the next click"
 

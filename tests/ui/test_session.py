@@ -14,6 +14,7 @@ from miniinfer.ui import engine_config
 from miniinfer.ui import session as session_module
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.model_host import ModelHost
+from miniinfer.ui.run_facts import name_of
 from miniinfer.ui.session import Session, recorded_example, short_name
 
 GREEDY = SamplingParams(temperature=0, max_new_tokens=8)
@@ -144,7 +145,7 @@ def test_forcing_a_token_branches_at_that_step_and_leaves_the_trunk(session):
     branch = session.timeline.current
     assert session.error is None
     assert (branch.info.run_id, branch.info.parent, branch.info.edit) == ("r2", "r1", ForceToken(1, london.token_id))
-    assert branch.info.name == "step 1: ' London'"
+    assert branch.info.name == "step 1: “␣London”"
     assert (session.timeline.cursor, len(branch.steps)) == (1, 1)
     assert header(session)["runs"][1]["forced_token"] == london.token_id
     session.step_to(4, math.inf)
@@ -294,3 +295,10 @@ def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(sessi
 def test_short_names_are_one_line():
     assert short_name("a\n  b\tc") == "a b c"
     assert short_name("x" * 41) == "x" * 39 + "…"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"), [("Hi  you\n", "Hi you"), ("  ", "␣␣"), ("\n", "↵"), ("", "empty message")]
+)
+def test_no_run_is_nameless(prompt, name):
+    assert name_of(prompt) == name

@@ -46,7 +46,7 @@ def frames(app: App) -> list[pd.DataFrame]:
 
 
 def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
+    return [message["figure"] for message in app.figures.values()]
 
 
 def message(app: App, key: str = "tokenizer_stages") -> dict[str, Any]:

@@ -10,8 +10,10 @@ import { createView } from "./view.js";
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
 import "../shared/dom.js";
+import "../shared/explore.js";
 import "../shared/format.js";
 import "../shared/history.js";
+import "../shared/keys.js";
 import "../shared/player.js";
 import "../shared/prefs.js";
 import "../shared/provenance.js";

@@ -1,6 +1,7 @@
 // Every block of the pool, coloured by its owner and filled as far as it holds positions. Shared, free and kept ones look different.
 
 import { h, setText } from "../shared/dom.js";
+import { explorable } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
@@ -113,6 +114,20 @@ export function createPool(batch) {
     });
   });
   canvas.root.addEventListener("pointerleave", () => batch.setHover(null));
+  const unbind = explorable(canvas.root, { grid: walkable, said, press: () => {} });
+
+  function walkable() {
+    if (!batch.info) return null;
+    const { size, columns } = layout();
+    return { columns, rows: Math.ceil(count() / columns), start: [0, 0], at: (column, row) => [(column + 0.5) * size, (row + 0.5) * size] };
+  }
+
+  function said() {
+    const { block, owners, filled } = batch.hover ?? {};
+    if (block === undefined) return "";
+    const whose = owners.length ? owners.map((r) => batch.info.requests[r].id).join(", ") : "nobody";
+    return `block ${block}: ${whose}, ${filled} of ${batch.info.block_size} positions`;
+  }
 
   function hover() {
     const context = canvas.start("over");
@@ -126,7 +141,7 @@ export function createPool(batch) {
     for (let b = 0; b < count(); b++) if (b === at.block || ownersOf(b).some((r) => lit.has(r))) ring(b);
   }
 
-  return { root: canvas.root, note, legend, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, note, legend, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }
 
 const key = (kind, text) => h("span", { class: `block-key ${kind}` }, h("i", {}), text);

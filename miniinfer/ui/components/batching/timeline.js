@@ -1,6 +1,7 @@
 // The lanes on canvas, against steps or against wall time. A click or a drag goes to a step; steps beyond the cursor are pale.
 
 import { h } from "../shared/dom.js";
+import { explorable } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
 import { laneStyles } from "./colours.js";
@@ -11,7 +12,7 @@ const ROOM = 24; // steps that there is room for from the start
 export function createTimeline(batch) {
   const canvas = createCanvas({ label: "Lanes of all requests", testid: "batching-timeline", className: "lane-canvas" });
   const axis = createCanvas({ label: "Axis of the lanes", testid: "batching-axis-ticks", className: "axis-canvas" });
-  const self = { root: canvas.root, axis: axis.root, lane: 22, paint, hover, stop: () => (canvas.stop(), axis.stop()) };
+  const self = { root: canvas.root, axis: axis.root, lane: 22, paint, hover, stop: () => (canvas.stop(), axis.stop(), unbind()) };
   let theme = null;
   canvas.onResize = axis.onResize = () => theme && batch.info && (paint(theme), hover());
 
@@ -50,6 +51,18 @@ export function createTimeline(batch) {
     batch.setHover(inside ? { request, step: step || null, x: event.clientX, y: event.clientY } : null);
   });
   canvas.root.addEventListener("pointerleave", () => batch.setHover(null));
+  const unbind = explorable(canvas.root, { grid: walkable, said, press: (column) => (batch.player.stop(), batch.goto(column + 1)) });
+
+  function walkable() {
+    const { from, to } = scale();
+    const at = (column, row) => [(from(column + 1) + to(column + 1)) / 2, (row + 0.5) * self.lane];
+    return batch.info && { columns: batch.last, rows: batch.info.requests.length, start: [Math.max(0, batch.cursor - 1), 0], at };
+  }
+
+  function said() {
+    const { request, step } = batch.hover ?? {};
+    return step ? `request ${batch.info.requests[request].id}, step ${step}: ${batch.stateOf(request, step)}` : "";
+  }
 
   function paint(next) {
     theme = next;

@@ -1,6 +1,6 @@
 // The tooltip of lanes, rows and blocks.
 
-import { h, setText } from "../shared/dom.js";
+import { h, setText, zoomOf } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 
 export function createTip(batch) {
@@ -18,8 +18,10 @@ export function createTip(batch) {
     if (key !== shown) fill(at);
     shown = key;
     const [w, high] = [root.offsetWidth, root.offsetHeight];
-    const left = at.x + 16 + w > window.innerWidth - 8 ? at.x - 16 - w : at.x + 16;
-    const top = at.y + 18 + high > window.innerHeight - 8 ? at.y - 14 - high : at.y + 18;
+    const zoom = zoomOf(root);
+    const [x, y, right, bottom] = [at.x, at.y, window.innerWidth, window.innerHeight].map((px) => px / zoom);
+    const left = x + 16 + w > right - 8 ? x - 16 - w : x + 16;
+    const top = y + 18 + high > bottom - 8 ? y - 14 - high : y + 18;
     root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
   }
 

@@ -1,6 +1,6 @@
 // Puts the parts of the picture together, and tells each what changed.
 
-import { h, keepKeys, segmented } from "../shared/dom.js";
+import { h, keepKeys, pageTop, segmented, zoomOf } from "../shared/dom.js";
 import { createFacts } from "./facts.js";
 import { createLanes } from "./lanes.js";
 import { createPool } from "./pool.js";
@@ -48,8 +48,7 @@ export function createView(batch, parent) {
   };
   // It reaches from where it stands to the lower edge of the window; where that is changes while Streamlit builds the page.
   const fit = () => {
-    const top = root.getBoundingClientRect().top + window.scrollY;
-    const height = `${Math.max(540, Math.floor(window.innerHeight - top - 8))}px`;
+    const height = `${Math.max(540, Math.floor((window.innerHeight - pageTop(root)) / zoomOf(root) - 8))}px`;
     if (root.style.height !== height) root.style.height = height;
   };
   window.addEventListener("resize", fit);

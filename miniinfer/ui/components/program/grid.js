@@ -1,6 +1,16 @@
 // The map itself: one small button a stage. Tab goes to the stage that just ran, the arrows move from there.
 
 import { h, setAttr } from "../shared/dom.js";
+import { bindWithin } from "../shared/keys.js";
+
+const MAP = {
+  inside: true,
+  title: "In the map of stages that has the focus (Tab)",
+  keys: [
+    { key: ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"], shift: null, name: "move", shown: ["← ↑ ↓ →"], does: "walk from stage to stage" },
+    { key: "Enter", name: "press", shown: ["Enter"], does: "run to the stage" },
+  ],
+};
 
 export function createGrid(onPick) {
   const root = h("div", { class: "grid", role: "group", "aria-label": "The program of the step, stage by stage" });
@@ -34,14 +44,13 @@ export function createGrid(onPick) {
     );
   };
 
-  root.addEventListener("keydown", (event) => {
-    const place = cells.indexOf(event.target);
-    if (place < 0) return;
-    const moved = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-    if (!moved) return;
-    event.preventDefault();
-    event.stopPropagation();
-    cells[Math.min(Math.max(place + moved, 0), cells.length - 1)].focus();
+  const stop = bindWithin(root, MAP, {
+    move: ({ key, target }) => {
+      const place = cells.indexOf(target);
+      if (place < 0) return false;
+      const moved = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[key];
+      cells[Math.min(Math.max(place + moved, 0), cells.length - 1)].focus();
+    },
   });
 
   let shown = -1;
@@ -55,7 +64,7 @@ export function createGrid(onPick) {
     if (pc !== shown) cells[Math.max(pc - 1, 0)]?.scrollIntoView({ block: "nearest", inline: "nearest" });
     shown = pc;
   };
-  return { root, shape, paint };
+  return { root, shape, paint, stop };
 }
 
 function cell(data, name, place, onPick) {

@@ -1,19 +1,18 @@
 // N, B, L, U: letters, because the arrows move the run's own cursor.
 
-const EDITABLE = "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='combobox'], [role='textbox']";
+import { getKeys } from "../shared/keys.js";
 
-/** Returns the way to stop listening. */
+/** Returns the way to take them away. */
 export function listenStageKeys(moves, ready) {
-  const onKey = (event) => {
-    if (!ready() || event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
-    const path = event.composedPath().filter((node) => node instanceof Element);
-    if (path.some((node) => node.matches(EDITABLE))) return;
-    const key = event.key.toLowerCase();
-    const move = key === "b" && event.shiftKey ? moves.start : { n: moves.step, b: moves.back, l: moves.layer, u: moves.run }[key];
-    if (!move || (event.shiftKey && key !== "b")) return;
-    event.preventDefault();
-    move();
-  };
-  document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  return getKeys().add({
+    title: "Stages of the step",
+    ready,
+    keys: [
+      { key: "n", shown: ["N"], does: "run one stage", act: moves.step },
+      { key: "b", shown: ["B"], does: "one stage back", act: moves.back },
+      { key: "b", shift: true, shown: ["Shift", "B"], does: "before the first stage", act: moves.start },
+      { key: "l", shown: ["L"], does: "run to the end of the layer", act: moves.layer },
+      { key: "u", shown: ["U"], does: "run until a breakpoint, or to the end", act: moves.run },
+    ],
+  });
 }

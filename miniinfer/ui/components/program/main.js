@@ -8,6 +8,7 @@ import { listenStageKeys } from "./keys.js";
 import { arrive, goto, leave, place, receive } from "./place.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
+import "../shared/keys.js";
 import "../shared/scales.js";
 
 const mounts = new WeakMap();
@@ -32,6 +33,7 @@ export default function program({ data, parentElement, setTriggerValue }) {
   if (data && data !== mount.data) receive((mount.data = data));
   return () => {
     mounts.delete(parentElement);
+    mount.stop();
     mount.root.remove();
     leave(mount.paint, () => (unlisten?.(), (unlisten = null)));
   };
@@ -62,5 +64,5 @@ function build(parent) {
     grid.paint(want);
   };
   parent.append(root);
-  return { root, paint, data: null };
+  return { root, paint, data: null, stop: grid.stop };
 }

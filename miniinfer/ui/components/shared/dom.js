@@ -45,6 +45,13 @@ export function bar(el, share) {
   if (el.style.transform !== value) el.style.transform = value;
 }
 
+/** How much larger than its own pixels an element is drawn (large type); what the window measures is divided by it. */
+export const zoomOf = (el) => el.currentCSSZoom ?? 1;
+
+/** Where an element begins below the top of the window, in its px, were nothing scrolled. */
+export const pageTop = (el) =>
+  el.getBoundingClientRect().top + window.scrollY + (document.querySelector("[data-testid='stMain']")?.scrollTop ?? 0);
+
 const motion = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** True when the reader asked for less motion. */

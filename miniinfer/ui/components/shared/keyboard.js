@@ -1,7 +1,9 @@
-// Right, Left, Space, Home, End for the whole page, handled once. Writing and the controls' own keys come first.
+// The keys of the whole page, handled once. Writing and the controls' own keys come first.
+
+import { getKeys } from "./keys.js";
 
 const EDITABLE =
-  "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='slider'], [role='textbox'], [role='combobox'], [role='spinbutton'], [role='menu'], [role='listbox']";
+  "input, textarea, select, [contenteditable]:not([contenteditable='false']), [role='slider'], [role='textbox'], [role='combobox'], [role='spinbutton'], [role='menu'], [role='listbox'], dialog";
 const PRESSABLE =
   "button, a[href], summary, [role='button'], [role='switch'], [role='tab'], [role='menuitem'], [role='option'], [role='checkbox'], [role='radio']";
 
@@ -9,16 +11,15 @@ const CHOICE = "[data-variant='segmented_control'][role='radio']";
 
 /** Returns the way to stop listening. */
 export function listenKeys(bus) {
+  const keys = getKeys();
   const onKey = (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.isComposing)
-      return;
+    if (event.defaultPrevented) return;
     const path = event.composedPath().filter((node) => node instanceof Element);
     if (path.some((node) => node.matches(EDITABLE) && !node.matches("[data-keys='step']"))) return;
     if (event.key === " " && path.some((node) => node.matches(PRESSABLE))) return;
-    const act = actions(bus.page ?? bus, event.repeat)[event.key];
-    if (!act) return;
+    const entry = keys.find(event);
+    if (!entry || entry.act(event) === false) return;
     event.preventDefault();
-    act();
   };
   // A view that was chosen with the mouse keeps the focus, and its group would take the arrows. Who walks through the
   // group with the keyboard keeps it: such a click has no detail.
@@ -26,26 +27,34 @@ export function listenKeys(bus) {
     const choice = event.detail > 0 && event.target instanceof Element && event.target.closest(CHOICE);
     if (choice) setTimeout(() => choice.contains(document.activeElement) && document.activeElement.blur());
   };
+  const forget = keys.add(stepKeys(bus));
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick, true); // on the way down: the choice lets no click rise
   return () => {
+    forget();
     document.removeEventListener("keydown", onKey);
     document.removeEventListener("click", onClick, true);
   };
 }
 
 // A held arrow runs over steps that exist, and never piles up steps to be made.
-function actions(bus, repeat) {
-  const user = (fn) => () => {
+function stepKeys(main) {
+  const user = (fn) => (event) => {
+    const bus = main.page ?? main;
     bus.player.stop();
-    fn();
+    fn(bus, event);
   };
+  const held = (bus, { repeat }) => repeat && (bus.target !== null || bus.cursor >= bus.known);
   return {
-    ArrowRight: user(() => (repeat && (bus.target !== null || bus.cursor >= bus.known) ? null : bus.forward())),
-    ArrowLeft: user(() => bus.back()),
-    " ": () => (repeat ? null : bus.player.toggle()),
-    Home: user(() => bus.goto(0)),
-    End: () => toEnd(bus),
+    first: true,
+    title: "Steps",
+    keys: [
+      { key: "ArrowRight", shown: ["→"], does: "one step on", act: user((bus, event) => held(bus, event) || bus.forward()) },
+      { key: "ArrowLeft", shown: ["←"], does: "one step back", act: user((bus) => bus.back()) },
+      { key: " ", shown: ["Space"], does: "play, pause", act: ({ repeat }) => repeat || (main.page ?? main).player.toggle() },
+      { key: "Home", shown: ["Home"], does: "to the start", act: user((bus) => bus.goto(0)) },
+      { key: "End", shown: ["End"], does: "to the last step; from there, run to the end", act: () => toEnd(main.page ?? main) },
+    ],
   };
 }
 

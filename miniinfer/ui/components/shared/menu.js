@@ -1,6 +1,6 @@
 // A button and the list it opens: arrows walk, Esc and a click elsewhere close. Esc closes nothing else.
 
-import { setAttr } from "./dom.js";
+import { setAttr, zoomOf } from "./dom.js";
 
 /** list: an element with popover="auto" and role="menu" whose items are buttons. Returns the way to stop. */
 export function connectMenu(button, list) {
@@ -40,14 +40,20 @@ export function connectMenu(button, list) {
 
   // Below the button, or above where there is no room.
   function place() {
-    const box = button.getBoundingClientRect();
-    const below = window.innerHeight - box.bottom - 16;
+    const zoom = zoomOf(list);
+    const [box, high, wide] = [inPixelsOf(button, zoom), window.innerHeight / zoom, window.innerWidth / zoom];
+    const below = high - box.bottom - 16;
     const above = box.top - 16;
     const up = list.offsetHeight > below && above > below;
     list.style.maxHeight = `${up ? above : below}px`;
-    list.style.left = `${Math.max(8, Math.min(box.left, window.innerWidth - list.offsetWidth - 8))}px`;
+    list.style.left = `${Math.max(8, Math.min(box.left, wide - list.offsetWidth - 8))}px`;
     list.style.top = `${up ? box.top - 4 - Math.min(list.offsetHeight, above) : box.bottom + 4}px`;
   }
 
   return () => window.removeEventListener("resize", close);
+}
+
+function inPixelsOf(el, zoom) {
+  const { left, top, bottom } = el.getBoundingClientRect();
+  return { left: left / zoom, top: top / zoom, bottom: bottom / zoom };
 }

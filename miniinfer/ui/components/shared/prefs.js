@@ -12,6 +12,7 @@ const DEFAULTS = {
   columns: null,
   rows: null,
   stepped: false,
+  large: false,
 };
 
 export function loadPrefs() {

@@ -18,7 +18,7 @@ const DRAWINGS = {
 
 /** An element whose .set(source) draws the mark; unknown or missing sources show nothing. */
 export function sourceMark(what) {
-  const el = h("span", { class: "source", role: "img" });
+  const el = h("span", { class: "source" });
   el.set = (source) => {
     if (el.dataset.source === source) return;
     const known = Object.hasOwn(WORDS, source ?? "");
@@ -27,6 +27,7 @@ export function sourceMark(what) {
       ...(known ? [s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, DRAWINGS[source]())] : []),
     );
     setAttr(el, "title", known ? `${what}. ${WORDS[source]}` : null);
+    setAttr(el, "role", known ? "img" : null);
     setAttr(el, "aria-label", known ? `${what}: ${source}` : null);
   };
   return el;

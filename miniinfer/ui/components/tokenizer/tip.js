@@ -1,6 +1,6 @@
 // The tooltip of a token: the same facts as in the workspace.
 
-import { h, setText } from "../shared/dom.js";
+import { h, setText, zoomOf } from "../shared/dom.js";
 import { hexBytes, kindOf, setToken } from "../shared/tokens.js";
 
 export function createTip() {
@@ -29,8 +29,10 @@ export function createTip() {
     facts.replaceChildren(
       ...lines.flatMap(([label, value]) => [h("dt", { text: label }), h("dd", { class: "num", text: String(value) })]),
     );
-    const left = Math.max(8, Math.min(x + 16, window.innerWidth - root.offsetWidth - 8));
-    const top = y + 18 + root.offsetHeight > window.innerHeight - 8 ? y - 14 - root.offsetHeight : y + 18;
+    const zoom = zoomOf(root);
+    const [px, py, wide, high] = [x, y, window.innerWidth, window.innerHeight].map((value) => value / zoom);
+    const left = Math.max(8, Math.min(px + 16, wide - root.offsetWidth - 8));
+    const top = py + 18 + root.offsetHeight > high - 8 ? py - 14 - root.offsetHeight : py + 18;
     root.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(8, top))}px)`;
   }
 

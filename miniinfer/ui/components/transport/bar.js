@@ -7,10 +7,12 @@ import { toEnd } from "../shared/keyboard.js";
 import { SPEEDS } from "../shared/player.js";
 import { sourceMark } from "../shared/provenance.js";
 import { announcer } from "./announce.js";
+import { setLarge } from "./large.js";
 import { createRunMenu } from "./runmenu.js";
 import { createScrubber } from "./scrubber.js";
 
-export function createBar(bus) {
+/** bus: the run, or a batch in its place. help() opens the overview of the keys. */
+export function createBar(bus, help) {
   const manual = (fn) => () => {
     bus.player.stop();
     fn();
@@ -77,6 +79,13 @@ export function createBar(bus) {
   model.append(modelText, modelBar);
   const facts = h("div", { class: "facts small quiet" }, summary, where, time, mark);
   const live = announcer(bus);
+  const more = h(
+    "button",
+    { class: "help", type: "button", text: "?", "aria-label": "Keys on this page", title: "Keys on this page (?)", "data-testid": "transport-help" },
+  );
+  more.addEventListener("click", () => help());
+  const large = h("button", { class: "large", type: "button", text: "Aa", "aria-label": "Large type", title: "Large type, for a projector", "data-testid": "transport-large" });
+  large.addEventListener("click", () => setLarge(bus, !bus.prefs.large));
 
   const root = h(
     "div",
@@ -92,6 +101,8 @@ export function createBar(bus) {
     speed,
     scrubber.root,
     h("div", { class: "state" }, menu.root, h("div", { class: "under" }, facts, model)),
+    large,
+    more,
     live.root,
   );
 
@@ -105,6 +116,7 @@ export function createBar(bus) {
     setText(playLabel, playing ? "Pause" : "Play");
     setAttr(play, "title", `${playing ? "Pause" : "Play"} (space)`);
     setAttr(play, "aria-pressed", String(playing));
+    setAttr(large, "aria-pressed", String(Boolean(bus.prefs.large)));
     root.classList.toggle("waiting", bus.target !== null);
     const atEnd = bus.cursor >= bus.last && Boolean(bus.blocked);
     for (const [el, off, why] of [
@@ -145,5 +157,5 @@ export function createBar(bus) {
   }
 
   keepKeys(root);
-  return { root, paint, stop: menu.stop };
+  return { root, paint, stop: () => (menu.stop(), live.stop()) };
 }

@@ -3,9 +3,13 @@
 import { keepAddress } from "../shared/address.js";
 import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
+import { getKeys } from "../shared/keys.js";
 import { promptly } from "../shared/promptly.js";
 import { readTheme } from "../shared/theme.js";
 import { createBar } from "./bar.js";
+import { createHelp } from "./help.js";
+import { showLarge } from "./large.js";
+import { rememberBrowser } from "./browser.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
@@ -13,6 +17,7 @@ import "../shared/dom.js";
 import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
+import "../shared/live.js";
 import "../shared/menu.js";
 import "../shared/player.js";
 import "../shared/prefs.js";
@@ -32,9 +37,15 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   const bus = getBus();
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = build(bus, parentElement)));
-  readTheme(mount.bar.root);
+  const { dark } = readTheme(mount.bar.root);
+  readTheme(mount.help.root);
   bus.spare = { ask: (body) => send("ask", body), waits: Boolean(data?.has_driver) };
+  rememberBrowser(data?.browser);
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
+  // The server drew this page's figures for the other theme: it is asked to draw them again, once.
+  const other = data && !data.has_driver && data.dark !== dark;
+  if (other && mount.redrawn !== dark) setTimeout(() => bus.spare?.ask({}));
+  mount.redrawn = other ? dark : null;
   mount.bar.paint();
   return () => {
     mount.stop();
@@ -45,7 +56,8 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 }
 
 function build(bus, parent) {
-  const mount = { bar: null, data: null, stop: null };
+  const mount = { bar: null, data: null, stop: null, redrawn: null, help: createHelp() };
+  parent.append(mount.help.root);
   let shown = null;
   let stopPaint = null;
   // One bar for whatever the keys drive: the run, or what a page has put in its place.
@@ -56,21 +68,23 @@ function build(bus, parent) {
     shown = now;
     stopPaint?.();
     old?.stop?.();
-    const bar = (mount.bar = createBar(now));
+    const bar = (mount.bar = createBar(now, mount.help.open));
     if (old) old.root.replaceWith(bar.root);
     else parent.append(bar.root);
     readTheme(bar.root);
     stopPaint = now.on((dirty) => bar.paint(dirty));
     bar.paint();
   };
+  showLarge(bus.prefs.large);
   use();
   const stops = [
     listenKeys(bus),
+    getKeys().add(mount.help.keys),
     keepAddress(bus),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     () => stopPaint(),
     () => mount.bar.stop?.(),
   ];
-  mount.stop = () => (stops.forEach((stop) => stop()), mount.bar.root.remove());
+  mount.stop = () => (stops.forEach((stop) => stop()), mount.bar.root.remove(), mount.help.root.remove());
   return mount;
 }

@@ -5,12 +5,13 @@ import * as format from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 import { connectMenu } from "../shared/menu.js";
 
+const RECORDED = "Made by the real model in an earlier run and read from a file.";
+
 export function createRunMenu(bus) {
+  const origin = h("span", { class: "run-origin quiet" }); // a branch is named by where it left; this is what it left
   const name = h("span", { class: "run-name" });
   const badge = h("span", {
     class: "badge",
-    text: "recorded",
-    title: "Made by the real model in an earlier run and read from a file.",
     "data-testid": "transport-recorded",
   });
   const button = h(
@@ -20,6 +21,7 @@ export function createRunMenu(bus) {
       type: "button",
       "data-testid": "transport-runs",
     },
+    origin,
     name,
     badge,
     icon("down"),
@@ -39,14 +41,32 @@ export function createRunMenu(bus) {
   function paint(run) {
     const { runs } = bus.store;
     const kind = run?.kind ?? runs.find((other) => other.id === run?.run)?.kind;
+    const from = trunkOf(runs, run?.run);
+    setText(origin, from ? `${from} ›` : "");
+    show(origin, Boolean(from));
     setText(name, run?.name ?? "No run yet");
     button.classList.toggle("alone", Boolean(run?.mixed)); // a batch is one at a time: nothing to choose
-    setAttr(button, "title", run ? `Runs: ${run.name}` : "Runs");
-    show(badge, kind === "recorded");
+    setAttr(button, "title", run ? `Runs: ${from ? `${from} › ` : ""}${run.name}` : "Runs");
+    show(badge, kind === "recorded" || kind === "saved");
+    setText(badge, kind === "saved" ? "saved" : "recorded");
+    setAttr(badge, "title", kind === "saved" ? "Tokens, draws and times as they were saved; the model brings the rest." : RECORDED);
     const key = JSON.stringify([runs, run?.run]);
     if (key === painted) return;
     painted = key;
     list.replaceChildren(...tree(runs).map(([item, depth]) => entry(item, depth, item.id === run?.run)));
+    if (!bus.offline)
+      list.append(
+        h("hr", {}),
+        h("button", {
+          type: "button",
+          role: "menuitem",
+          class: "item",
+          style: { "--depth": 0 },
+          text: "Search, save and open runs …",
+          "data-testid": "transport-all-runs",
+          on: { click: () => (list.hidePopover(), bus.spare?.ask({ page: "runs" })) },
+        }),
+      );
     if (!runs.length)
       list.append(
         h("div", {
@@ -90,6 +110,14 @@ export function createRunMenu(bus) {
   }
 
   return { root, paint, stop };
+}
+
+/** Name of the run at the root of a branch, or null for a run that is none. */
+function trunkOf(runs, id) {
+  const find = (wanted) => runs.find((run) => run.id === wanted);
+  let run = find(id);
+  for (let depth = 0; run && find(run.parent) && depth < runs.length; depth++) run = find(run.parent);
+  return run && run.id !== id ? run.name : null;
 }
 
 /** [[run, depth]...] in the order of the list, each branch after its parent. */

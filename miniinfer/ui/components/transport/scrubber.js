@@ -70,7 +70,7 @@ export function createScrubber(bus) {
     prefill.style.width = pct(steps.x(steps.prefill));
     decode.style.left = pct(steps.x(steps.prefill));
     decode.style.width = pct(steps.x(run?.last ?? 0) - steps.x(steps.prefill));
-    decodeLabel.style.left = pct(steps.x(steps.prefill));
+    decodeLabel.style.left = `max(${pct(steps.x(steps.prefill))}, 44px)`; // beside the other word
     target.style.left = pct(steps.x(Math.min(bus.target ?? 0, steps.extent)));
     show(target, bus.target !== null);
     show(decodeLabel, steps.prefill > 0 && steps.extent > steps.prefill);

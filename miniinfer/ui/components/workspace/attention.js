@@ -97,6 +97,7 @@ export function createAttention(bus) {
     show(range, Boolean(view && view.ctx > NEAR));
     legend.paint(theme);
     mark.set(view?.ctx ? view.history.source.attention : null);
+    for (const el of [layer.root, head.root, kvHead]) show(el, Boolean(bus.head));
     if (view && bus.head) {
       const group = view.info.num_heads / view.info.num_kv_heads;
       layer.paint(view.info.num_layers, bus.head[0]);

@@ -1,5 +1,6 @@
 // One head, queries down, keys across, first token at the top left. Pooled by the largest value where cells are smaller than a pixel.
 
+import { explorable, spoken } from "../shared/explore.js";
 import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./celllines.js";
@@ -30,6 +31,14 @@ export function createBigHead(bus) {
     bus.setHover({ src: "big", key: `big:${q}.${k}`, pos: k, q, x: event.clientX, y: event.clientY, lines });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
+  const unbind = explorable(canvas.root, { grid: walkable, said: () => spoken(bus.hover) });
+
+  function walkable() {
+    if (!g || !last.view?.ctx) return null;
+    const n = Math.min(g.to, last.view.ctx) - g.from;
+    const q = Math.max(0, Math.min(last.view.q - g.from, n - 1));
+    return { columns: n, rows: n, start: [q, q], at: (k, row) => [g.x + (k + 0.5) * g.cell, g.y + (row + 0.5) * g.cell] };
+  }
   canvas.root.addEventListener("click", (event) => {
     const at = cellAt(event);
     if (at) bus.select(bus.selection === at.q || (at.q === last.view.ctx - 1 && bus.selection === null) ? null : at.q);
@@ -220,7 +229,7 @@ export function createBigHead(bus) {
       context.strokeRect(g.x + 0.5, g.y + (at.q - g.from) * g.cell + 0.5, (at.q - g.from + 1) * g.cell - 1, thick - 1);
   }
 
-  return { root: canvas.root, canvas, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, canvas, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }
 
 const niceStep = (least) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((s) => s >= least) ?? 2000;

@@ -1,6 +1,6 @@
 // Two canvases on top of each other: one for data, one for what follows the pointer. Drawn in CSS pixels.
 
-import { h } from "../shared/dom.js";
+import { h, zoomOf } from "../shared/dom.js";
 
 /** {root, base, over, width, height, dpr, onResize, start(layer), stop}; onResize is called when the size changed. */
 export function createCanvas({ label, testid, className = "" }) {
@@ -23,7 +23,7 @@ export function createCanvas({ label, testid, className = "" }) {
 
   const fit = () => {
     const { clientWidth, clientHeight } = root;
-    const dpr = Math.min(3, window.devicePixelRatio || 1);
+    const dpr = Math.min(3, (window.devicePixelRatio || 1) * zoomOf(root));
     if (clientWidth === self.width && clientHeight === self.height && dpr === self.dpr) return;
     Object.assign(self, { width: clientWidth, height: clientHeight, dpr });
     for (const canvas of [base, over]) {
@@ -118,5 +118,6 @@ export function hatchAll(context, boxes, colour, gap = 5) {
 /** Pointer position in CSS pixels of the element. */
 export function pointIn(event, el) {
   const box = el.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
+  const zoom = zoomOf(el);
+  return [(event.clientX - box.left) / zoom, (event.clientY - box.top) / zoom];
 }

@@ -1,5 +1,6 @@
 // Layers down, heads across: each cell the newest row of its head, or its pattern. A click chooses the head.
 
+import { explorable, spoken } from "../shared/explore.js";
 import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
 import { cellLines } from "./celllines.js";
 import { Patterns } from "./patterns.js";
@@ -43,6 +44,14 @@ export function createHeadMap(bus) {
     });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
+  const unbind = explorable(canvas.root, { grid: walkable, said: () => spoken(bus.hover) });
+
+  function walkable() {
+    if (!grid || !bus.head) return null;
+    const { heads, layers, x, y, cw, ch } = grid;
+    const [layer, head] = bus.head;
+    return { columns: heads, rows: layers, start: [head, layer], at: (h, l) => [x(h) + cw / 2, y(l) + ch / 2] };
+  }
 
   function measure({ info }) {
     const groups = info.num_kv_heads;
@@ -227,7 +236,7 @@ export function createHeadMap(bus) {
     }
   }
 
-  return { root: canvas.root, canvas, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, canvas, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }
 
 const rgba = (hex) =>

@@ -1,6 +1,7 @@
 // The KV cache: layers by positions, a column a step; three numbers; bytes per token as a product of named factors.
 
 import { h, segmented, setText, show } from "../shared/dom.js";
+import { explorable, spoken } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
 import { createCanvas, pointIn } from "./canvas.js";
@@ -67,10 +68,17 @@ export function createKv(bus) {
   canvas.onResize = () => last.view && (draw(last.view, last.theme), frame(last.view));
   canvas.root.addEventListener("pointermove", (event) => point(event));
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
+  const unbind = explorable(canvas.root, { grid: walkable, said: () => `position ${bus.hover?.pos ?? "empty"}, ${spoken(bus.hover)}` });
   canvas.root.addEventListener("click", (event) => {
     const at = at_(event);
     if (at && at.pos < last.view.ctx) bus.select(bus.selection === at.pos ? null : at.pos);
   });
+
+  function walkable() {
+    if (!g || !last.view) return null;
+    const start = [Math.max(0, last.view.ctx - 1), 0];
+    return { columns: g.slots, rows: g.layers, start, at: (pos, layer) => [g.x + (pos + 0.5) * g.col, g.top + (layer + 0.5) * g.row] };
+  }
 
   function at_(event) {
     if (!g || !last.view) return null;
@@ -113,6 +121,7 @@ export function createKv(bus) {
     formula.paint(view);
     if (!view) return;
     mark.set(view.ctx ? view.history.source.kv : null);
+    setText(panel.fact, view.info.kind === "saved" ? "keys and values come back with the model" : "");
     numbers(view);
     const range = view.history.kvRange[bus.prefs.norm === "v" ? 1 : 0];
     show(legend.root, range !== null);
@@ -188,7 +197,7 @@ export function createKv(bus) {
     return { x, y, width: parseFloat(width), height: parseFloat(height) };
   };
 
-  return { root: panel.root, panel, canvas, written: writtenBox, draw: drawNew, paint, hover, stop: canvas.stop };
+  return { root: panel.root, panel, canvas, written: writtenBox, draw: drawNew, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }
 
 function size(name) {

@@ -21,23 +21,19 @@ export function createFormula(bus) {
     const number = h("b", { class: "num" });
     const root = h(
       "span",
-      { class: `factor f${i + 1}`, title: why, "data-testid": `kv-factor-${id}` },
+      { class: `factor f${i + 1}`, tabindex: "0", role: "note", "aria-description": why, "data-testid": `kv-factor-${id}` },
       number,
       h("span", { class: "factor-name", text: name }),
     );
-    root.addEventListener("pointerenter", (event) =>
-      bus.setHover({
-        src: "formula",
-        key: `formula:${id}`,
-        pos: null,
-        factor: id,
-        note: why,
-        x: event.clientX,
-        y: event.clientY,
-      }),
-    );
+    const show = (x, y) =>
+      bus.setHover({ src: "formula", key: `formula:${id}`, pos: null, factor: id, note: why, x, y });
+    root.addEventListener("pointerenter", (event) => show(event.clientX, event.clientY));
     root.addEventListener("pointerleave", () => bus.setHover(null));
-    root.removeAttribute("title");
+    root.addEventListener("focus", () => {
+      const { left, bottom } = root.getBoundingClientRect();
+      if (root.matches(":focus-visible")) show(left, bottom);
+    });
+    root.addEventListener("blur", () => bus.setHover(null));
     return { root, number, value };
   });
   const total = h("b", { class: "num", "data-testid": "kv-bytes-per-token" });

@@ -1,8 +1,19 @@
 // The grid, its two splitters, and one panel filling the window.
 
-import { h, setAttr } from "../shared/dom.js";
+import { h, pageTop, setAttr, zoomOf } from "../shared/dom.js";
+import { bindWithin, getKeys } from "../shared/keys.js";
+import { panelOfAddress } from "../shared/link.js";
 
 const MIN = { columns: 260, rows: 190 };
+const NARROW = 760; // px
+const RESIZE = {
+  inside: true,
+  title: "On a line between panels",
+  keys: [
+    { key: ["ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"], name: "resize", shown: ["← ↑ ↓ →"], does: "move it" },
+    { key: "Enter", name: "standard", shown: ["Enter"], does: "back to the standard size" },
+  ],
+};
 
 export function createLayout(bus, host, panels) {
   const columns = splitter("vertical", "Width of the right panels");
@@ -19,15 +30,16 @@ export function createLayout(bus, host, panels) {
       if (bar.hasPointerCapture(event.pointerId)) set(pref, sizeAt(event));
     });
     bar.addEventListener("dblclick", () => set(pref, null));
-    bar.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: 16, ArrowUp: 16, ArrowRight: -16, ArrowDown: -16 }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      set(pref, (pref === "columns" ? panels.next.root.offsetWidth : panels.kv.root.offsetHeight) + step);
+    const size = () => (pref === "columns" ? panels.next.root.offsetWidth : panels.kv.root.offsetHeight);
+    return bindWithin(bar, RESIZE, {
+      resize: ({ key }) => set(pref, size() + { ArrowLeft: 16, ArrowUp: 16, ArrowRight: -16, ArrowDown: -16 }[key]),
+      standard: () => set(pref, null),
     });
   };
-  drag(columns, "columns", (event) => root.getBoundingClientRect().right - event.clientX);
-  drag(rows, "rows", (event) => root.getBoundingClientRect().bottom - event.clientY);
+  const unbind = [
+    drag(columns, "columns", (event) => (root.getBoundingClientRect().right - event.clientX) / zoomOf(root)),
+    drag(rows, "rows", (event) => (root.getBoundingClientRect().bottom - event.clientY) / zoomOf(root)),
+  ];
 
   function set(pref, size) {
     const most = pref === "columns" ? root.clientWidth * 0.55 : root.clientHeight * 0.6;
@@ -45,23 +57,37 @@ export function createLayout(bus, host, panels) {
     filled = filled === id ? null : id;
     root.classList.toggle("one", filled !== null);
     for (const panel of Object.values(panels)) panel.panel.filled(panel.panel.id === filled);
+    fit();
   }
   for (const panel of Object.values(panels)) panel.panel.onFill = fill;
 
-  const onKey = (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented) return;
+  // A link may name a panel: it is marked until the reader does something.
+  const pointed = Object.values(panels).find(({ panel }) => panel.id === panelOfAddress())?.root;
+  const unmark = () => pointed?.classList.remove("pointed");
+  pointed?.classList.add("pointed");
+  if (pointed) for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, unmark, { once: true });
+
+  const back = () => {
     if (filled) fill(filled);
     else if (bus.selection !== null) bus.select(null);
+    else return false;
   };
-  document.addEventListener("keydown", onKey);
+  const unlisten = getKeys().add({
+    title: "Panels",
+    keys: [{ key: "Escape", shown: ["Esc"], does: "from one panel back to all; from a selected token back to the step", act: back }],
+  });
 
   // The workspace reaches from where it stands to the lower edge of the window. Where it stands changes while Streamlit
   // builds the page, and no event tells; so it is looked at again after each message, and a few times after the start.
   let fitted = 0;
   const fit = () => {
     fitted = performance.now();
-    const top = host.getBoundingClientRect().top + window.scrollY;
-    const height = `${Math.max(480, Math.floor(window.innerHeight - top))}px`;
+    const narrow = host.clientWidth > 0 && host.clientWidth < NARROW;
+    root.classList.toggle("narrow", narrow && filled === null);
+    for (const [bar, part] of [[columns, panels.next.root.offsetWidth / root.clientWidth], [rows, panels.kv.root.offsetHeight / root.clientHeight]])
+      setAttr(bar, "aria-valuenow", Math.round(100 * (part || 0)));
+    const room = Math.floor((window.innerHeight - pageTop(host)) / zoomOf(host));
+    const height = narrow && filled === null ? "auto" : `${Math.max(480, room)}px`;
     if (host.style.height !== height) host.style.height = height;
   };
   window.addEventListener("resize", fit);
@@ -75,7 +101,9 @@ export function createLayout(bus, host, panels) {
     fit: () => performance.now() - fitted > 500 && requestAnimationFrame(fit),
     stop() {
       later.forEach(clearTimeout);
-      document.removeEventListener("keydown", onKey);
+      unlisten();
+      unbind.forEach((stop) => stop());
+      for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, unmark);
       window.removeEventListener("resize", fit);
       observer.disconnect();
     },
@@ -88,6 +116,9 @@ function splitter(orientation, label) {
     role: "separator",
     tabindex: "0",
     "aria-label": label,
+    "aria-valuemin": "0",
+    "aria-valuemax": "100",
+    "aria-valuenow": "30",
     title: "Drag to resize; double-click for the standard size",
     "data-testid": `splitter-${orientation}`,
   });

@@ -39,10 +39,11 @@ export function createNext(bus) {
     "aria-label": "Candidates for the next token",
     "data-testid": "next-list",
   });
+  const box = h("div", { class: "cands-box" }, list); // its height in whole rows: none is cut in half
   const rest = h("div", { class: "cand rest", "data-testid": "next-rest" }, ...cells());
   const cumulative = createCumulative(bus);
   const hint = h("p", { class: "hint small quiet", "data-testid": "next-hint" });
-  const content = h("div", { class: "next-content" }, head, list, rest, cumulative.root, hint);
+  const content = h("div", { class: "next-content" }, head, box, rest, cumulative.root, hint);
   panel.body.append(h("div", { class: "bar" }, context, h("span", { class: "gap" }), entropy, mark), content);
   const rows = [];
   let now = { view: null, next: null };
@@ -92,7 +93,10 @@ export function createNext(bus) {
     const { view, next } = now;
     if (view.step === null) return "A prompt token is not drawn: change the prompt in the side panel to change it.";
     if (next.ids[row.index] === next.token) return "This is the token the run took.";
+    if (bus.offline) return "This page holds a recording: a token can be forced in MiniInfer, where the run is live.";
     const { model } = bus.store;
+    if (view.info.kind === "recorded" && model?.state === "ready")
+      return "A recorded run cannot branch: the page Runs can make it live.";
     if (model && model.state !== "ready") return "A branch can be made as soon as the model is ready.";
     return null;
   }
@@ -105,7 +109,9 @@ export function createNext(bus) {
         hint,
         view.step === null
           ? "These are the model's own odds at this place of the prompt."
-          : "Click a token to force it: a new branch starts here, this run is kept.",
+          : view.info.kind === "recorded"
+            ? "The candidates of this step, the drawn one marked."
+            : "Click a token to force it: a new branch starts here, this run is kept.",
       );
     const why = obstacle(row);
     setText(
@@ -133,6 +139,7 @@ export function createNext(bus) {
     entropy.title = "How open the choice is: 0 means one token has it all.";
     const top = Math.max(...next.used, ...next.raw, next.rest.raw, 1e-9);
     const scale = top > 0.5 ? 1 : top;
+    if (box.rows !== next.ids.length) box.style.setProperty("--rows", (box.rows = next.ids.length));
     while (rows.length < next.ids.length) rows.push(list.appendChild(candidate(rows.length)));
     rows.forEach(
       (row, i) => (show(row, i < next.ids.length), i < next.ids.length && paintRow(row, next, i, scale, view)),
@@ -148,12 +155,13 @@ export function createNext(bus) {
     if (!moved || !now.next) return; // another step may have come into view since it was painted
     moved = false;
     const at = ROW * now.next.ids.indexOf(now.next.token);
-    list.scrollTop = at + ROW > list.clientHeight ? at - list.clientHeight / 2 : 0;
+    list.scrollTop = at + ROW > list.clientHeight ? at - ROW * Math.round(list.clientHeight / ROW / 2) : 0;
   }
 
   function paintContext(view) {
-    show(entropy, Boolean(view?.next));
+    show(entropy, Boolean(view?.next && (view.selected === null || view.next.token !== null))); // one line holds no more
     context.classList.toggle("quiet", !view?.next);
+    context.classList.toggle("line", Boolean(view?.next));
     if (!view) return setText(context, "");
     if (view.q < 0)
       return setText(
@@ -161,6 +169,8 @@ export function createNext(bus) {
         "Nothing has been computed yet. After the first step the odds of every next token will stand here.",
       );
     const { history, q, next, selected, info } = view;
+    if (info.kind === "saved")
+      return setText(context, "What the model expected here comes back with the model, which is being loaded.");
     if (next === undefined) return setText(context, `Fetching what the model says after position ${q} …`);
     if (next === null)
       return setText(
@@ -169,9 +179,9 @@ export function createNext(bus) {
       );
     const took = next.token === null ? history.tokens[q + 1] : null;
     context.replaceChildren(
-      h("span", { class: "quiet", text: selected === null ? "after " : `looking back: after position ${q} ` }),
+      h("span", { class: "quiet", text: selected === null ? "after " : `after position ${q} ` }),
       tokenText(history.tokens[q], selected === null ? "now" : "picked"),
-      ...(took ? [h("span", { class: "quiet", text: " the text goes on " }), tokenText(took)] : []),
+      ...(took ? [h("span", { class: "quiet", text: " the text has " }), tokenText(took)] : []),
     );
   }
 

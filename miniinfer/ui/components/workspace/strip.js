@@ -1,7 +1,9 @@
 // The tokens: prompt and output as chips. Underlined: through the model in this step. Ringed: chosen by it.
 
 import { h, setAttr, setText, show, toggle } from "../shared/dom.js";
+import { WALK } from "../shared/explore.js";
 import * as format from "../shared/format.js";
+import { bindWithin } from "../shared/keys.js";
 import { inkOn } from "../shared/scales.js";
 import { CONTROL, setToken, SPLIT, visible } from "../shared/tokens.js";
 import { ahead, probabilityOf } from "./look.js";
@@ -23,6 +25,7 @@ export function createStrip(bus) {
   );
   const clear = h("button", {
     type: "button",
+    class: "clear",
     text: "follow the step",
     title: "Leave the selected token (Esc)",
     "data-testid": "strip-clear",
@@ -58,12 +61,9 @@ export function createStrip(bus) {
     if (chip) choose(Number(chip.dataset.pos));
   });
   // Arrows alone step the run; with shift they walk along the tokens.
-  list.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!event.shiftKey || !step) return;
-    event.preventDefault();
-    const here = chips.indexOf(event.target.closest(".chip"));
-    focus(chips[here + step]);
+  const unbind = bindWithin(list, WALK, {
+    move: ({ key, target }) => walk(key, chips.indexOf(target.closest(".chip"))),
+    far: ({ key }) => focus(key === "Home" ? chips[0] : chips.findLast((chip) => !chip.hidden)),
   });
 
   function more(testid, pos) {
@@ -78,6 +78,12 @@ export function createStrip(bus) {
     if (!chip) return bus.setHover(null);
     const pos = Number(chip.dataset.pos);
     bus.setHover({ src: "strip", key: `strip:${pos}`, pos, x, y });
+  }
+
+  function walk(key, here) {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
+    if (here < 0 || !step) return false;
+    focus(chips[here + step]);
   }
 
   function focus(chip) {
@@ -238,6 +244,7 @@ export function createStrip(bus) {
   observer.observe(list);
   document.fonts.addEventListener("loadingdone", again);
   const stop = () => {
+    unbind();
     observer.disconnect();
     document.fonts.removeEventListener("loadingdone", again);
   };

@@ -1,5 +1,6 @@
 // One bar a step: how long each took. A click goes there.
 
+import { explorable, spoken } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { createCanvas, pointIn } from "./canvas.js";
 import { paintTimes } from "./steptimes.js";
@@ -30,6 +31,10 @@ export function createTimeline(bus) {
     });
   });
   canvas.root.addEventListener("pointerleave", () => bus.setHover(null));
+  const unbind = explorable(canvas.root, {
+    grid: () => g && { columns: g.n, rows: 1, start: [Math.max(0, bus.cursor - 1), 0], at: (i) => [(i + 0.5) * g.w, canvas.height / 2] },
+    said: () => spoken(bus.hover),
+  });
   canvas.root.addEventListener("click", (event) => {
     const step = stepAt(event);
     if (!step) return;
@@ -63,5 +68,5 @@ export function createTimeline(bus) {
     context.strokeRect((step - 1) * g.w - 0.5, 14.5, Math.max(2, Math.min(g.w, 25)), canvas.height - 15);
   }
 
-  return { root: canvas.root, paint, hover, stop: canvas.stop };
+  return { root: canvas.root, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }

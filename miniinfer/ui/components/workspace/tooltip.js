@@ -1,6 +1,6 @@
 // The one tooltip of all panels: whatever is under the pointer, the same facts about the token at that position.
 
-import { h, setText } from "../shared/dom.js";
+import { h, setText, zoomOf } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { hexBytes, kindOf, setToken } from "../shared/tokens.js";
 import { probabilityOf } from "./look.js";
@@ -74,10 +74,12 @@ export function createTooltip(bus) {
   }
 
   // Beside the pointer, never on what it points at; on the other side near an edge.
-  function place({ x, y, beside }) {
+  function place(at) {
     const [w, height] = size;
-    const left = beside !== undefined ? beside - w - 10 : x + 16 + w > window.innerWidth - 8 ? x - 16 - w : x + 16;
-    const top = y + 18 + height > window.innerHeight - 8 ? y - 14 - height : y + 18;
+    const zoom = zoomOf(root);
+    const [x, y, wide, high] = [at.x, at.y, window.innerWidth, window.innerHeight].map((px) => px / zoom);
+    const left = at.beside !== undefined ? at.beside / zoom - w - 10 : x + 16 + w > wide - 8 ? x - 16 - w : x + 16;
+    const top = y + 18 + height > high - 8 ? y - 14 - height : y + 18;
     root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
   }
 
