@@ -26,6 +26,14 @@ POLICIES = {
 }
 
 
+# What computes the stages of a step.
+BACKENDS = {
+    "auto": "The compiled core where it is built and fits the model, else torch.",
+    "torch": "The readable program, in torch: the reference.",
+    "native": "The compiled core for decoding, in C++; long prompts go through torch.",
+}
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """The facts of an architecture, each read from the model file (models/ lists those that were derived)."""

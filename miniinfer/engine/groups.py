@@ -7,6 +7,7 @@ all go through the same three attention stages. `one_group_each` is the readable
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ import torch
 from torch import Tensor
 
 from miniinfer.engine.scheduler import Scheduled
+
+MakeGroups = Callable[[SequenceOf[Scheduled], torch.device], "tuple[AttnGroup, ...]"]
 
 
 @dataclass(frozen=True)

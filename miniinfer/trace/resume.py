@@ -132,7 +132,7 @@ def _record(
     arrays: tuple[FloatArray, FloatArray, FloatArray], pooled: PooledMaps | None,
 ) -> StepRecord:
     q, final_norm, kv_norms = arrays
-    context, cache, weights = start + step.num_scheduled, engine.kv_cache, engine.model.weights
+    context, cache, weights = start + step.num_scheduled, engine.kv_cache, engine.weights
     part = SequenceRecord(
         run.seq.seq_id, start, step.num_scheduled, context, step.token_id, step.logprob, step.coin, step.forced,
         final_norm, kv_norms, q, pooled,

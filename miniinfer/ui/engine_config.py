@@ -8,10 +8,19 @@ from miniinfer.config import EngineConfig
 from miniinfer.hosting import Hosting
 
 if TYPE_CHECKING:
+    from miniinfer.engine.backend import Backend
     from miniinfer.engine.weights import ModelLike
 
 OWN = Hosting()  # a pool of 512 MB: SmolLM2 fits 11,000 positions in float32
 ONE_PASS_TOKENS = 2048  # "one pass" is literally one up to here; longer prompts are prefilled in chunks
+
+
+def backend_for(model: ModelLike, name: str) -> Backend:
+    """torch, native, or auto: what the model itself chooses. Raises NativeError if native cannot be had."""
+    from miniinfer.engine.backend import backend_of
+    from miniinfer.native.choose import choose_backend
+
+    return backend_of(model) if name == "auto" else choose_backend(name, model.weights)
 
 
 def config_for(model: ModelLike, block_size: int, hosting: Hosting = OWN) -> EngineConfig:

@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
@@ -146,9 +147,14 @@ class ModelHost:
 
                 configure()
                 from miniinfer.models.loader import load_model
+                from miniinfer.native.choose import NATIVE, choose_backend
 
                 self._drop_unused(keep=key)
-                model = load_model(key.source, device=key.device, dtype=key.dtype, progress=self._progress(key))
+                model = load_model(
+                    key.source, device=key.device, dtype=key.dtype, progress=self._progress(key),
+                    choose_backend=partial(choose_backend, "auto"),
+                )
+                NATIVE.look()
                 self._warm_up(model)
             except MiniInferError as error:
                 self._set(key, ModelStatus("failed", str(error)))
@@ -168,6 +174,7 @@ class ModelHost:
             # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
             gc.collect()
             gc.freeze()
+            NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
 
     def _let_the_page_through(self) -> None:
         """Importing torch holds Python's lock for a second, while the browser fetches the page's scripts from this very

@@ -53,6 +53,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.budget = TraceBudget(host.hosting.session_trace_bytes)
         self.batch = SessionBatch(self)
         self.block_size = EngineConfig().block_size
+        self.backend = "auto"  # of the next new run
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None

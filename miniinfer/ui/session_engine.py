@@ -11,7 +11,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.sleep import fall_asleep, wake
 from miniinfer.trace.timeline import Timeline
-from miniinfer.ui.engine_config import config_for
+from miniinfer.ui.engine_config import backend_for, config_for
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.run_log import log_event
 
@@ -42,6 +42,7 @@ class SessionEngine(ABC):
     inside: InsideHold
     queue_place: QueuePlace
     block_size: int
+    backend: str  # of the next new run: torch, native or auto
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
@@ -66,9 +67,11 @@ class SessionEngine(ABC):
         from miniinfer.engine.engine import Engine
 
         config = config_for(model, block_size or self.block_size, self.host.hosting)
-        if self._engine is None or self._engine.model is not model or self._engine.config != config:
-            self._engine = Engine(model, config)
-        return self._engine
+        backend = backend_for(model, self.backend)
+        known = self._engine
+        if known is None or known.model is not model or known.config != config or known.backend is not backend:
+            known = self._engine = Engine(model, config, backend=backend)
+        return known
 
     # Under the memory limit of all sessions (open_sessions.py)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
+from miniinfer.native.choose import NATIVE
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.examples import EXAMPLES
 from miniinfer.ui.model_host import ModelKey
@@ -150,9 +151,16 @@ def _model(session: Session) -> None:
                 help="packed: the 4-bit blocks of a GGUF file as they are, on the CPU. Smaller and faster; the numbers "
                 "differ from float32, and the pages Model and Cost say by how much.",
             )
+            backend = st.selectbox(
+                "Backend", list(BACKENDS), key="model_backend",
+                help="What computes the stages. " + " ".join(f"{name}: {what}" for name, what in BACKENDS.items()),
+            )
             if st.form_submit_button("Load", width="stretch"):
+                session.backend = backend
                 chosen = source.strip()
                 session.choose_model(ModelKey(None if chosen in ("", DEFAULT_MODEL) else chosen, device, dtype))
                 st.rerun()
         with st.container(key="model_status"):
             st.text(session.status.text)
+            if session.status.state == "ready":
+                st.text(NATIVE.sentence)

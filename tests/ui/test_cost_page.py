@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from miniinfer.engine.backend import ChooseBackend
 from miniinfer.figures.cost_words import ms
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
@@ -231,7 +232,7 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
 ) -> None:
     loaded: dict[str, weakref.ref[LoadedModel]] = {}
 
-    def load(source: Path, *, device: str, dtype: str) -> LoadedModel:
+    def load(source: Path, *, device: str, dtype: str, choose_backend: ChooseBackend) -> LoadedModel:
         assert (source, device) == (model.source, "cpu")
         twin = dataclasses.replace(model)
         loaded[dtype] = weakref.ref(twin)
