@@ -8,6 +8,7 @@ import { createView } from "./view.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
+import "../shared/canvas.js";
 import "../shared/dom.js";
 import "../shared/format.js";
 import "../shared/history.js";
@@ -17,7 +18,7 @@ import "../shared/provenance.js";
 import "../shared/scales.js";
 import "../shared/store.js";
 import "../shared/tokens.js";
-import "../workspace/canvas.js";
+import "../shared/tooltip.js";
 import "./batchasks.js";
 import "./colours.js";
 import "./facts.js";

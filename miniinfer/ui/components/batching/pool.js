@@ -3,7 +3,7 @@
 import { h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
+import { createCanvas, hatch, pointIn, setFont } from "../shared/canvas.js";
 import { ownerColour } from "./colours.js";
 
 const NOBODY = 255;

@@ -2,7 +2,7 @@
 
 import { h } from "../shared/dom.js";
 import * as format from "../shared/format.js";
-import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
+import { createCanvas, hatch, pointIn, setFont } from "../shared/canvas.js";
 import { laneStyles } from "./colours.js";
 
 const WIDEST = 30; // px a step

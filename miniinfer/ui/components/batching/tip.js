@@ -2,41 +2,39 @@
 
 import { h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
+import { createTooltipBox, setFacts } from "../shared/tooltip.js";
 
 export function createTip(batch) {
   const title = h("b");
-  const facts = h("dl", { class: "tip-facts" });
+  const facts = h("dl", { class: "facts" });
   const words = h("p", { class: "tip-words" });
-  const root = h("div", { class: "tip", popover: "manual", role: "tooltip", "data-testid": "batching-tip" }, title, facts, words);
+  const box = createTooltipBox("batching-tip", title, facts, words);
   let shown = "";
 
   function hover() {
     const at = batch.hover;
     if (!at || !batch.info) return hide();
-    if (!root.matches(":popover-open")) root.showPopover();
+    box.open();
     const key = JSON.stringify([batch.info.id, batch.cursor, at.request, at.block, at.step]);
     if (key !== shown) fill(at);
     shown = key;
-    const [w, high] = [root.offsetWidth, root.offsetHeight];
-    const left = at.x + 16 + w > window.innerWidth - 8 ? at.x - 16 - w : at.x + 16;
-    const top = at.y + 18 + high > window.innerHeight - 8 ? at.y - 14 - high : at.y + 18;
-    root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
+    box.place(at.x, at.y);
   }
 
   function fill(at) {
     const { title: name, lines, said } = at.block === undefined ? ofRequest(batch, at) : ofBlock(batch, at);
     setText(title, name);
-    facts.replaceChildren(...lines.flatMap(([a, b]) => [h("dt", { text: a }), h("dd", { class: "num", text: b })]));
+    setFacts(facts, lines);
     setText(words, said);
     words.hidden = !said;
   }
 
   function hide() {
     shown = "";
-    if (root.matches(":popover-open")) root.hidePopover();
+    box.close();
   }
 
-  return { root, hover, stop: hide };
+  return { root: box.root, hover, stop: hide };
 }
 
 // The end of a text: what was written last is what is looked for.

@@ -11,6 +11,7 @@ import "../shared/icons.js";
 import "../shared/picture.js";
 import "../shared/scales.js";
 import "../shared/tokens.js";
+import "../shared/tooltip.js";
 import "./ladder.js";
 import "./pairs.js";
 import "./picture.js";

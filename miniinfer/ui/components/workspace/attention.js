@@ -7,7 +7,7 @@ import { quoted } from "../shared/tokens.js";
 import { createBigHead } from "./bighead.js";
 import { createHeadMap } from "./headmap.js";
 import { attentionLegend } from "./legend.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 import { createReads } from "./reads.js";
 import { roughly, weights } from "./weights.js";
 import { NEAR } from "./window.js";

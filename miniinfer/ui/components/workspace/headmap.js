@@ -1,6 +1,6 @@
 // Layers down, heads across: each cell the newest row of its head, or its pattern. A click chooses the head.
 
-import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
+import { createCanvas, createImage, hatch, pointIn, setFont } from "../shared/canvas.js";
 import { cellLines } from "./attention.js";
 import { Patterns } from "./patterns.js";
 

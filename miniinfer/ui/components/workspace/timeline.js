@@ -1,7 +1,7 @@
 // One bar a step: how long each took. A click goes there.
 
 import * as format from "../shared/format.js";
-import { createCanvas, pointIn } from "./canvas.js";
+import { createCanvas, pointIn } from "../shared/canvas.js";
 import { paintTimes } from "./steptimes.js";
 
 export function createTimeline(bus) {

@@ -2,6 +2,7 @@
 
 import { headsTable, patternTable, rowTable } from "./attentiontables.js";
 import { bytesTable, lengthsTable } from "./kvtables.js";
+import { look } from "./look.js";
 import { nextPicture } from "./nextpicture.js";
 import { candidateTable } from "./nexttable.js";
 import { attentionPicture, kvPicture } from "./pictures.js";
@@ -9,16 +10,17 @@ import { stepPicture } from "./steppicture.js";
 import { stepTable } from "./steptable.js";
 import { tokenPicture } from "./tokenpicture.js";
 import { tokenTable } from "./tokentable.js";
-import { createTwin } from "./twin.js";
+import { createTwin } from "../shared/twin.js";
 
 const table = (id, label, build) => ({ id, label, build });
 
 /** One twin a panel: {paint, stop}. */
 export function createTwins(bus, { strip, attention, next, kv, step }) {
   return [
-    createTwin(bus, strip.panel, [table("tokens", "tokens", tokenTable)], tokenPicture),
+    createTwin(bus, look, strip.panel, [table("tokens", "tokens", tokenTable)], tokenPicture),
     createTwin(
       bus,
+      look,
       attention.panel,
       [
         table("row", "row looked at", rowTable),
@@ -27,13 +29,14 @@ export function createTwins(bus, { strip, attention, next, kv, step }) {
       ],
       (_, view, theme) => attentionPicture(bus, view, theme, attention.canvases),
     ),
-    createTwin(bus, next.panel, [table("next", "candidates", candidateTable)], nextPicture),
+    createTwin(bus, look, next.panel, [table("next", "candidates", candidateTable)], nextPicture),
     createTwin(
       bus,
+      look,
       kv.panel,
       [table("lengths", "lengths of K and V", lengthsTable), table("bytes", "bytes", bytesTable)],
       (_, view, theme) => kvPicture(bus, view, theme, kv),
     ),
-    createTwin(bus, step.panel, [table("steps", "all steps", stepTable)], stepPicture),
+    createTwin(bus, look, step.panel, [table("steps", "all steps", stepTable)], stepPicture),
   ];
 }

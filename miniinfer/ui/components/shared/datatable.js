@@ -1,9 +1,9 @@
 // A plain table of many rows: sorted by a click on a column's head, at most MOST rows drawn, rows and cells kept from step to step.
 
-import { h, setAttr, setText, show } from "../shared/dom.js";
-import * as format from "../shared/format.js";
-import { sourceMark } from "../shared/provenance.js";
-import { setToken, visible } from "../shared/tokens.js";
+import { h, setAttr, setText, show } from "./dom.js";
+import * as format from "./format.js";
+import { sourceMark } from "./provenance.js";
+import { setToken, visible } from "./tokens.js";
 
 const MOST = 500;
 const ROW = 22; // px, as in the style sheet

@@ -1,17 +1,16 @@
 // Each panel's menu: its numbers as a table in place of its drawing, the table as CSV, the drawing as PNG.
 
-import { h, segmented, setAttr, setText, show } from "../shared/dom.js";
-import { fileName, saveCsv, savePng } from "../shared/export.js";
-import { icon } from "../shared/icons.js";
-import { connectMenu } from "../shared/menu.js";
+import { h, segmented, setAttr, setText, show } from "./dom.js";
+import { fileName, saveCsv, savePng } from "./export.js";
+import { icon } from "./icons.js";
+import { connectMenu } from "./menu.js";
 import { createDataTable } from "./datatable.js";
-import { look } from "./look.js";
 
 /**
- * tables: [{id, label, build(bus, view) -> table of datatable.js, or null where there is nothing}]; picture(bus, view, theme) -> what
- * savePng takes, or null.
+ * look(bus) -> view {info: {name}, cursor, ...}, or null where there is nothing yet; tables: [{id, label, build(bus, view) -> table of
+ * datatable.js, or null}]; picture(bus, view, theme) -> what savePng takes, or null.
  */
-export function createTwin(bus, panel, tables, picture) {
+export function createTwin(bus, look, panel, tables, picture) {
   const { id, root: section } = panel;
   const name = section.getAttribute("aria-label");
   const table = createDataTable(bus, `${name}: table`);
