@@ -9,9 +9,16 @@ import { createView } from "./view.js";
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
 import "../shared/canvas.js";
+import "../shared/columns.js";
+import "../shared/datatable.js";
 import "../shared/dom.js";
+import "../shared/export.js";
 import "../shared/format.js";
 import "../shared/history.js";
+import "../shared/icons.js";
+import "../shared/menu.js";
+import "../shared/panel.js";
+import "../shared/picture.js";
 import "../shared/player.js";
 import "../shared/prefs.js";
 import "../shared/provenance.js";
@@ -19,14 +26,18 @@ import "../shared/scales.js";
 import "../shared/store.js";
 import "../shared/tokens.js";
 import "../shared/tooltip.js";
+import "../shared/twin.js";
 import "./batchasks.js";
 import "./colours.js";
 import "./facts.js";
 import "./lanes.js";
+import "./pictures.js";
 import "./pool.js";
 import "./rows.js";
+import "./tables.js";
 import "./timeline.js";
 import "./tip.js";
+import "./twins.js";
 
 const mounts = new WeakMap();
 

@@ -2,6 +2,7 @@
 
 import { h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
+import { readable } from "../shared/tokens.js";
 import { createTooltipBox, setFacts } from "../shared/tooltip.js";
 
 export function createTip(batch) {
@@ -50,7 +51,7 @@ function ofRequest(batch, { request, step }) {
   if (row?.n) lines.push(["positions", `${row.start} to ${row.start + row.n - 1}`]);
   if (row?.pad) lines.push(["slots wasted", format.count(row.pad)]);
   lines.push(["prompt", format.plural(info.tokens, "token")], ["output", `${out} of ${info.max_new}`]);
-  lines.push(["sampler", info.temperature ? `temperature ${info.temperature}, seed ${info.seed}` : "greedy"]);
+  lines.push(["sampler", info.sampler]);
   lines.push(["arrives", info.arrival ? `after step ${info.arrival}` : "at the start"]);
   if (cached) lines.push(["from the prefix cache", format.count(cached)]);
   if (preempted) lines.push(["preempted", `${preempted} times, ${again} computed again`]);
@@ -58,11 +59,11 @@ function ofRequest(batch, { request, step }) {
     .slice(0, at)
     .flatMap((one) => one.rows.filter((r) => r.r === request && r.token && !r.ends).map((r) => r.token[1]))
     .join("");
-  return { title: info.id, lines, said: info.refused ?? `${tail(info.prompt, 90)} ▸ ${tail(text, 200)}` };
+  return { title: readable(info.id), lines, said: info.refused ?? `${readable(tail(info.prompt, 90))} ▸ ${readable(tail(text, 200))}` };
 }
 
 function ofBlock(batch, { block, owners, kept, filled }) {
-  const names = owners.map((r) => batch.info.requests[r].id).join(", ");
+  const names = owners.map((r) => readable(batch.info.requests[r].id)).join(", ");
   const lines = [
     [owners.length > 1 ? "shared by" : "owner", names || "nobody"],
     ["positions filled", `${filled} of ${batch.info.block_size}`],
