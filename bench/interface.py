@@ -17,6 +17,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench import report
+from bench.floor import empty_fragment_ms
 from bench.passage import passage
 from bench.report import Figure
 from miniinfer.cli.browser import find_chromium
@@ -44,6 +45,9 @@ def measure(size: Size) -> list[Figure]:
     tokenizer, _ = load_tokenizer()
     figures: list[Figure] = []
     with _chromium() as browser:
+        with _prints_to_stderr():
+            floor = empty_fragment_ms(browser, size.events)
+        figures.append(_figure("click to painted, a fragment of Streamlit that does nothing", floor))
         begin = time.monotonic()
         with _prints_to_stderr(), TemporaryDirectory() as home, running_app(home_with_models(Path(home))) as address:
             healthy = time.monotonic() - begin
@@ -55,7 +59,10 @@ def measure(size: Size) -> list[Figure]:
                 steps = 2 * size.events + WARM_UP
                 ids = passage(tokenizer, max(1, context - steps // 2 - 2))
                 new_run(page, tokenizer.decode(ids), steps + 8)
-                figures += events_figures(context, step_events(page, size.events))
+                found = events_figures(context, step_events(page, size.events))
+                click = next(f for f in found if f.name.startswith("click"))
+                ratio = click.value / statistics.median(floor)
+                figures += [*found, Figure(f"{context} tokens: click : empty fragment", ratio, "x")]
     return figures
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from reprlib import repr as shown  # a value as a sentence can hold it, however long it is
 
 from miniinfer.errors import BadInputError
 
@@ -47,8 +48,9 @@ class ModelConfig:
             "num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size", "intermediate_size", "vocab_size",
             "context_length",
         ):
-            if not (isinstance(getattr(self, name), int) and getattr(self, name) > 0):
-                raise BadInputError(f"The model's {name} must be a whole number above 0, not {getattr(self, name)!r}.")
+            size = getattr(self, name)
+            if not (isinstance(size, int) and size > 0):
+                raise BadInputError(f"The model's {name} must be a whole number above 0, not {shown(size)}.")
         if self.num_heads % self.num_kv_heads:
             raise BadInputError(
                 f"The model has {self.num_heads} query heads for {self.num_kv_heads} key/value heads; "
@@ -59,7 +61,7 @@ class ModelConfig:
         for name in ("rope_base", "norm_eps"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise BadInputError(f"The model's {name} must be a finite number above 0, not {value!r}.")
+                raise BadInputError(f"The model's {name} must be a finite number above 0, not {shown(value)}.")
 
     @property
     def group_size(self) -> int:
@@ -88,29 +90,29 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
-            raise BadInputError(f"policy must be one of {', '.join(POLICIES)}, not {self.policy!r}.")
+            raise BadInputError(f"policy must be one of {', '.join(POLICIES)}, not {shown(self.policy)}.")
         if self.batching not in ("continuous", "static"):
-            raise BadInputError(f"batching must be continuous or static, not {self.batching!r}.")
+            raise BadInputError(f"batching must be continuous or static, not {shown(self.batching)}.")
         if self.prefix_caching and self.reserve_blocks:
             raise BadInputError("reserve_blocks gives each sequence its own blocks, so prefix_caching must be off.")
         for name in ("block_size", "pool_chunk_blocks", "max_num_batched_tokens", "max_num_seqs"):
             value = getattr(self, name)
             if not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-                raise BadInputError(f"{name} must be a whole number above 0, not {value!r}.")
+                raise BadInputError(f"{name} must be a whole number above 0, not {shown(value)}.")
         for name in ("max_blocks", "context_length"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int) and not isinstance(value, bool) and value > 0):
-                raise BadInputError(f"{name} must be a whole number above 0, or left out, not {value!r}.")
+                raise BadInputError(f"{name} must be a whole number above 0, or left out, not {shown(value)}.")
 
 
 def _whole(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadInputError(f"{name} must be a whole number of {least} or more, not {value!r}.")
+        raise BadInputError(f"{name} must be a whole number of {least} or more, not {shown(value)}.")
 
 
 def _real(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadInputError(f"{name} must be a finite number, not {value!r}.")
+        raise BadInputError(f"{name} must be a finite number, not {shown(value)}.")
     return float(value)
 
 
@@ -137,18 +139,18 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         if _real("temperature", self.temperature) < 0:
-            raise BadInputError(f"temperature must be 0 (greedy) or more, not {self.temperature!r}.")
+            raise BadInputError(f"temperature must be 0 (greedy) or more, not {shown(self.temperature)}.")
         _whole("top_k", self.top_k, 0)
         if not 0 < _real("top_p", self.top_p) <= 1:
-            raise BadInputError(f"top_p must be above 0 and at most 1, not {self.top_p!r}.")
+            raise BadInputError(f"top_p must be above 0 and at most 1, not {shown(self.top_p)}.")
         if not 0 <= _real("min_p", self.min_p) < 1:
-            raise BadInputError(f"min_p must be at least 0 and below 1, not {self.min_p!r}.")
+            raise BadInputError(f"min_p must be at least 0 and below 1, not {shown(self.min_p)}.")
         if _real("repetition_penalty", self.repetition_penalty) <= 0:
-            raise BadInputError(f"repetition_penalty must be above 0 (1 is off), not {self.repetition_penalty!r}.")
+            raise BadInputError(f"repetition_penalty must be above 0 (1 is off), not {shown(self.repetition_penalty)}.")
         _real("presence_penalty", self.presence_penalty)
         _real("frequency_penalty", self.frequency_penalty)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**64:
-            raise BadInputError(f"seed must be a whole number from 0 to 2**64 - 1, not {self.seed!r}.")
+            raise BadInputError(f"seed must be a whole number from 0 to 2**64 - 1, not {shown(self.seed)}.")
         _whole("max_new_tokens", self.max_new_tokens, 0)
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "stop_ids", tuple(self.stop_ids))
@@ -162,14 +164,18 @@ class SamplingParams:
             _whole("a stop id", token_id, 0)
         if any(name not in PROCESSOR_NAMES for name in self.order) or len(set(self.order)) != len(self.order):
             names = ", ".join(PROCESSOR_NAMES)
-            raise BadInputError(f"order must name each of {names} at most once, not {self.order!r}.")
+            raise BadInputError(f"order must name each of {names} at most once, not {shown(self.order)}.")
 
     @property
     def greedy(self) -> bool:
         return self.temperature == 0
 
     def note_for(self, vocab_size: int) -> str | None:
-        """What a setting does that its number does not say for a vocabulary of this size, in a sentence."""
+        """What a setting does that its number does not say for a vocabulary of this size, in a sentence or two."""
+        notes = []
         if self.top_k > vocab_size:
-            return f"top_k {self.top_k:,} is above the vocabulary of {vocab_size:,} tokens, so it keeps all of them."
-        return None
+            keeps = "so it keeps all of them"
+            notes.append(f"top_k {self.top_k:,} is above the vocabulary of {vocab_size:,} tokens, {keeps}.")
+        for token_id in sorted({token_id for token_id in self.stop_ids if token_id >= vocab_size}):
+            notes.append(f"Stop id {token_id} stops nothing: the vocabulary ends at {vocab_size - 1}.")
+        return " ".join(notes) or None

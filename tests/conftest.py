@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from miniinfer.engine.threads import configure
+from tests import background
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 configure()  # before any test imports torch
+# A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(item.path.name == "test_clean.py" for item in session.items):
+        background.start()
+
+
+def pytest_sessionfinish() -> None:
+    background.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,11 @@
 """The whole project is clean for its linter and its type checker."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.background import CHECKS, result
 
 
-@pytest.mark.parametrize("command", [["ruff", "check", "."], ["mypy"]])
-def test_the_project_is_clean(command):
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_project_is_clean(name):
+    status, said = result(name)
+    assert status == 0, said

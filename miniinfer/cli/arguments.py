@@ -5,25 +5,42 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from miniinfer.errors import BadInputError
+
+NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$", re.ASCII | re.IGNORECASE)
+MOST_QUOTED = 40  # characters of a wrong value that a sentence repeats
 
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that answers a mistake with one sentence (BadInputError) and no usage text."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._negative_number_matcher = NUMBER  # argparse's own takes -1e-9 for an option
+
     def error(self, message: str) -> NoReturn:
         said = re.sub(r"^argument ([^:]+): ", r"\1: ", message)
+        if said.endswith(": expected one argument"):
+            name = said.partition(":")[0]
+            said += f"; a value that begins with - is written {name}=VALUE"
         raise BadInputError(f"{said} (see: {self.prog} --help).")
 
 
+def quoted(text: str) -> str:
+    """A value as a sentence repeats it: its beginning, if it is long."""
+    return repr(text if len(text) <= MOST_QUOTED else text[: MOST_QUOTED - 1] + "…")
+
+
 def whole(text: str) -> int:
-    """A whole number. Raises ArgumentTypeError with the end of a sentence."""
+    """A whole number in plain digits. Raises ArgumentTypeError with the end of a sentence."""
     try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None
+        if re.fullmatch(r"\s*[+-]?\d+\s*", text, re.ASCII):
+            return int(text)
+    except ValueError:  # Python reads 4,300 digits at most
+        pass
+    raise argparse.ArgumentTypeError(f"must be a whole number, not {quoted(text)}")
 
 
 def real(text: str) -> float:
@@ -31,7 +48,7 @@ def real(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a number, not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be a number, not {quoted(text)}") from None
 
 
 def valid_text(text: str) -> str:
@@ -48,9 +65,9 @@ def id_list(text: str) -> tuple[int, ...]:
     try:
         ids = tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"must be token ids as in 1,2,3 and not {text!r}") from None
+        raise argparse.ArgumentTypeError(f"must be token ids as in 1,2,3 and not {quoted(text)}") from None
     if min(ids) < 0:
-        raise argparse.ArgumentTypeError(f"must be token ids of 0 or more, not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be token ids of 0 or more, not {quoted(text)}")
     return ids
 
 
@@ -58,7 +75,7 @@ def head(text: str) -> tuple[int, int]:
     """A layer and a head as in 12.3. Raises ArgumentTypeError with the end of a sentence."""
     found = re.fullmatch(r"(\d+)\.(\d+)", text, re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError(f"must be layer.head as in 12.3, both from 0, and not {text!r}")
+        raise argparse.ArgumentTypeError(f"must be layer.head as in 12.3, both from 0, and not {quoted(text)}")
     return int(found[1]), int(found[2])
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from miniinfer.cli import bootstrap, loading
 from miniinfer.cli.arguments import add_device_options, add_model_option, real, valid_text, whole
-from miniinfer.cli.output import table, write_json
+from miniinfer.cli.output import plural, table, write_json
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
+
+if TYPE_CHECKING:
+    from miniinfer.cli.generation import Generation
 
 SUMMARY = "continue a prompt"
 FILES = bootstrap.RUN_FILES
@@ -64,20 +67,33 @@ def run(options: argparse.Namespace) -> int:
     if note:
         print(note, file=sys.stderr)
     generation = Generation(model, ids, options.params)
-    for record, text in generation:
-        if options.json:
-            write_json(record)
-        else:
-            print(text, end="", flush=True)
+    stopped = False
+    try:
+        _show(generation, as_json=options.json)
+    except KeyboardInterrupt:  # what was made so far is ended in good order, and counts as interrupted
+        generation.abort()
+        stopped = True
     rest = generation.end()
     if options.json:
         write_json(generation.result())
+    else:
+        print(rest, flush=True)
     if generation.sequence.error is not None:
         raise MiniInferError(f"{generation.sequence.error} Less extreme penalties or another prompt may help.")
-    if not options.json:
-        print(rest, flush=True)
+    if not options.json and generation.records:
         print(summary(generation.records, generation.result(), model.device, model.dtype), file=sys.stderr)
+    if stopped:
+        raise KeyboardInterrupt
     return 0
+
+
+def _show(generation: Generation, *, as_json: bool) -> None:
+    """Print each step as it comes."""
+    for record, text in generation:
+        if as_json:
+            write_json(record)
+        else:
+            print(text, end="", flush=True)
 
 
 def summary(records: list[dict[str, Any]], result: dict[str, Any], device: str, dtype: str) -> str:
@@ -86,13 +102,13 @@ def summary(records: list[dict[str, Any]], result: dict[str, Any], device: str, 
     decode = [record["ms"] for record in records if record["phase"] == "decode"]
     rows = [
         ("finish_reason", result["finish_reason"]),
-        ("prompt", f"{len(result['prompt_ids'])} tokens"),
-        ("output", f"{len(result['output_ids'])} tokens"),
-        ("prefill", f"{sum(prefill):.1f} ms in {len(prefill)} step{'s' * (len(prefill) != 1)}"),
+        ("prompt", plural(len(result["prompt_ids"]), "token")),
+        ("output", plural(len(result["output_ids"]), "token")),
+        ("prefill", f"{sum(prefill):.1f} ms in {plural(len(prefill), 'step')}"),
     ]
     if decode:
         mean = sum(decode) / len(decode)
         rows.append(("decode", f"{mean:.1f} ms a token, {1000 / mean:.1f} tokens/s"))
-    rows.append(("KV cache", f"{records[-1]['kv_bytes']:,} bytes for {records[-1]['context_len']} positions"))
+    rows.append(("KV cache", f"{records[-1]['kv_bytes']:,} bytes for {plural(records[-1]['context_len'], 'position')}"))
     rows.append(("run on", f"{device}, {dtype}"))
     return table(rows)

@@ -46,6 +46,10 @@ class Generation:
         while (step := self.step()) is not None:
             yield step
 
+    def abort(self) -> None:
+        """End it where it stands."""
+        self.engine.abort(self.sequence)
+
     def end(self) -> str:
         """The text that was held back, once all steps are done."""
         return self._text.finish()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from miniinfer.cli import batch, bench, bootstrap, generate, logits, models, run, test, tokenize
+import miniinfer
+from miniinfer.cli import batch, bench, bootstrap, generate, logits, models, recording, run, test, tokenize
 from miniinfer.cli.arguments import Parser, separate_rest
-from miniinfer.cli.output import as_utf8, close_broken_stdout, complain
+from miniinfer.cli.output import as_utf8, close_broken_stdout, complain, open_closed_streams
 from miniinfer.errors import BadInputError, MiniInferError
 
 OK, FAILED, BAD_ARGUMENTS, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141
@@ -39,12 +41,13 @@ class Subcommand(Protocol):
 
 SUBCOMMANDS: dict[str, Subcommand] = {
     "run": run, "test": test, "generate": generate, "batch": batch, "tokenize": tokenize, "logits": logits,
-    "models": models, "bench": bench,
+    "models": models, "bench": bench, "recording": recording,
 }  # fmt: skip
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run `arguments` (without the program's name); return the exit status: 2 for bad arguments, 1 for a failure."""
+    open_closed_streams()
     as_utf8(sys.stdout)
     as_utf8(sys.stderr)
     try:
@@ -60,6 +63,12 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         close_broken_stdout()
         return BROKEN_PIPE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        close_broken_stdout()
+        complain(MiniInferError("The disk that the output goes to is full; free some space and start again."))
+        return FAILED
 
 
 def _main(arguments: Sequence[str]) -> int:
@@ -80,6 +89,7 @@ def parser() -> Parser:
         prog="python3 -m miniinfer", allow_abbrev=False,
         description="Step through a real language model in the browser, or run it from here.",
     )  # fmt: skip
+    top.add_argument("--version", action="version", version=f"MiniInfer {miniinfer.__version__}")
     choice = top.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
     for name, module in SUBCOMMANDS.items():
         one = choice.add_parser(name, help=module.SUMMARY, description=module.SUMMARY, allow_abbrev=False)

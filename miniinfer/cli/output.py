@@ -20,6 +20,13 @@ def complain(error: BaseException) -> None:
     print("miniinfer: " + "".join(c if c.isprintable() else repr(c)[1:-1] for c in text), file=sys.stderr)
 
 
+def open_closed_streams() -> None:
+    """Where the caller closed stdout or stderr (>&-), Python has None: what is written there goes nowhere instead."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
+
+
 def as_utf8(stream: TextIO) -> None:
     """Write UTF-8 with plain line ends, whatever the system's own code page is."""
     reconfigure = getattr(stream, "reconfigure", None)
@@ -33,9 +40,13 @@ def write_json(value: object) -> None:
 
 
 def close_broken_stdout() -> None:
-    """After a BrokenPipeError: let nothing be written to the closed pipe when Python ends."""
+    """After a failed write: let nothing be written there again when Python ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def plural(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

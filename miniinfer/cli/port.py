@@ -5,8 +5,13 @@ from __future__ import annotations
 import errno
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn
 
 from miniinfer.errors import MiniInferError
+from miniinfer.models.lock import locked
 
 CONNECT_SECONDS = 0.5
 LAST_PORT = 65535
@@ -18,6 +23,23 @@ def require_free(host: str, port: int) -> None:
     if reason is not None:
         other = next((p for p in range(max(port, 1023) + 1, LAST_PORT + 1) if _why_not(host, p) is None), 0)
         raise MiniInferError(f"Port {port} {reason}; choose another one with --port {other}.")
+
+
+@contextmanager
+def claimed(port: int, folder: Path) -> Iterator[None]:
+    """Keep the port from another start that uses this folder: two at the same moment would both find it free, and the
+    second would take the first one's answer for that of its own app. Raises MiniInferError if it is claimed."""
+
+    def taken() -> NoReturn:
+        raise MiniInferError(f"Another start of MiniInfer has just taken port {port}; choose another one with --port.")
+
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(locked(folder / f"port-{port}.lock", taken))
+        except OSError:
+            pass  # a folder that cannot be written: the port itself still tells
+        yield
 
 
 def any_free(host: str) -> int:

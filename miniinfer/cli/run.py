@@ -17,9 +17,10 @@ from types import FrameType
 from miniinfer.cli import bootstrap
 from miniinfer.cli.arguments import whole
 from miniinfer.cli.output import ProgressLine
-from miniinfer.cli.port import LAST_PORT, any_free, require_free
+from miniinfer.cli.port import LAST_PORT, any_free, claimed, require_free
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.fetch import ensure_default_model
+from miniinfer.models.paths import data_home
 
 SUMMARY = "start the app in the browser"
 FILES = bootstrap.RUN_FILES
@@ -54,7 +55,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             with ProgressLine() as progress:
                 ensure_default_model(progress)
-            return _serve(options.host, options.port or any_free(options.host), not options.no_browser)
+            port = options.port or any_free(options.host)
+            with claimed(port, data_home()):
+                return _serve(options.host, port, not options.no_browser)
         except (KeyboardInterrupt, _Stopped):
             return 0
 

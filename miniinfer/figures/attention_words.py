@@ -20,8 +20,7 @@ SINK = (
 )
 RECORDED = (
     "This recorded run holds the weights after softmax only, with 8 bits each (“≈”). The queries, keys and values that "
-    "the products, the mix and the rotation are made of, and the model that a knock-out needs, are there as soon as "
-    "the model is loaded; how far it is stands at the top."
+    "the products, the mix and the rotation are made of, and the model that a knock-out needs, are there "
 )
 
 

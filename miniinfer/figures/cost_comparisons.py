@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
 from miniinfer.figures.cost_words import ms
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import plain
+from miniinfer.figures.plain import log_axis, plain
 from miniinfer.measure.records import OnOff, PrecisionComparison
+from miniinfer.trace.records import StepMeta
 
 LEAST_TOKENS = 8  # places of the output that a figure has room for
 
@@ -32,7 +32,8 @@ def cache_time_figure(lengths: Sequence[OnOff], colours: Palette, height: int) -
         )  # fmt: skip
     _length_axis(figure, xs)
     tops = [s.p90_ms for _, stats, _ in ways for s in stats]
-    _log_ticks(figure, "ms a step (measured)", [s.p10_ms for _, stats, _ in ways for s in stats] + tops)
+    lows = [s.p10_ms for _, stats, _ in ways for s in stats]
+    figure.update_yaxes(log_axis(lows + tops), title="ms a step (measured)")
     return plain(figure, colours, height)
 
 
@@ -51,21 +52,31 @@ def cache_ratio_figure(lengths: Sequence[OnOff], colours: Palette, height: int) 
     )
     figure.add_hline(y=1, line={"color": colours.text, "width": 1, "dash": "dot"})
     _length_axis(figure, xs)
-    _log_ticks(figure, "ratio", [1.0, *xs, *(one.ratio for one in lengths)])
+    figure.update_yaxes(log_axis([1.0, *xs, *(one.ratio for one in lengths)]), title="ratio")
     return plain(figure, colours, height)
+
+
+def positions_figure(steps: Sequence[StepMeta], colours: Palette, height: int) -> go.Figure:
+    """Positions that each step of a run computed, and those that it would have computed without the cache."""
+    xs = [m.step for m in steps]
+    ways = (
+        ("without the cache", [m.context_len for m in steps], colours.series[3]),
+        ("with the cache", [m.num_scheduled for m in steps], colours.series[2]),
+    )
+    figure = go.Figure([
+        {"type": "scatter", "x": xs, "y": values, "name": name, "mode": "lines+markers", "hovertemplate": "%{y:,}",
+         "line": {"color": colour, "width": 2, "shape": "hv"}, "marker": {"size": 5}}
+        for name, values, colour in ways
+    ])  # fmt: skip
+    figure.update_xaxes(title="step", dtick=1 if len(xs) <= 30 else None)
+    figure.update_yaxes(title="positions computed", rangemode="tozero")
+    return plain(figure, colours, height, hovermode="x unified")
 
 
 def _length_axis(figure: go.Figure, lengths: Sequence[int]) -> None:
     figure.update_xaxes(
         type="log", title="positions in the text", tickvals=list(lengths), ticktext=[f"{n:,}" for n in lengths]
     )
-
-
-def _log_ticks(figure: go.Figure, title: str, values: Sequence[float]) -> None:
-    """A logarithmic axis with 1, 2, 5 of each decade, written out."""
-    decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-    ticks = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
-    figure.update_yaxes(type="log", title=title, tickvals=ticks, ticktext=[f"{tick:,g}" for tick in ticks])
 
 
 def margin_figure(found: PrecisionComparison, colours: Palette, height: int) -> go.Figure:

@@ -8,11 +8,11 @@ from typing import Literal
 
 import plotly.graph_objects as go
 
-from miniinfer.figures.cost_words import megabytes, ms, stage_name
+from miniinfer.figures.cost_words import GAP, megabytes, ms, stage_name
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import plain
+from miniinfer.figures.plain import log_axis, plain
 from miniinfer.measure.groups import ATTENTION, BOOKKEEPING, MLP, SAMPLING, UNEMBED
-from miniinfer.measure.records import Calibration, Curve, PrecisionComparison, StageTime, StepTimes
+from miniinfer.measure.records import Calibration, CountedParts, Curve, PrecisionComparison, StageTime, StepParts
 from miniinfer.measure.summary import StageSum, by_stage
 
 Nesting = Literal["stage", "layer"]
@@ -20,7 +20,7 @@ ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and
 GROUP_NAMES = {MLP: "MLP"}
 LABELLED = 0.05  # points with at least this share of their step have a name in the roofline
 NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
-GAP = "between stages"
+SPACE = 0.02  # of the width, between two steps side by side
 
 
 def group_colours(colours: Palette) -> dict[str, str]:
@@ -36,13 +36,28 @@ def faded(colour: str) -> str:
 
 
 def flame_figure(
-    step: StepTimes, order: Sequence[str], nesting: Nesting, colours: Palette, height: int
+    steps: Sequence[StepParts | None], order: Sequence[str], nesting: Nesting, colours: Palette, height: int,
+    gap: str = GAP,
 ) -> go.Figure:
-    """A step as wide as its time, its parts below it, and so on down to one stage of one layer.
+    """Steps side by side, each as wide as its time, its parts below it, and so on down to one stage of one layer.
 
-    nesting: what stands under a part: its stages, each cut into layers, or its layers, each cut into stages.
+    steps: None leaves its place empty. nesting: what stands under a part: its stages, each cut into layers where they
+    are known by layer, or its layers, each cut into stages. gap: what the time between the stages is called.
     """
-    shown = group_colours(colours)
+    width = (1 - SPACE * (len(steps) - 1)) / len(steps)
+    places = [(place * (width + SPACE), step) for place, step in enumerate(steps)]
+    figure = go.Figure([
+        _icicle(step, order, nesting, colours, gap, (left, min(left + width, 1.0)))
+        for left, step in places if step is not None
+    ])  # fmt: skip
+    plain(figure, colours, height, showlegend=False)
+    return figure.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0}, uniformtext={"minsize": 11, "mode": "hide"})
+
+
+def _icicle(
+    step: StepParts, order: Sequence[str], nesting: Nesting, colours: Palette, gap: str, across: tuple[float, float]
+) -> go.Icicle:
+    shown, whole = group_colours(colours), step.step_ms or 1.0
     what = f"prefill, {step.num_tokens} tokens" if step.phase == "prefill" else f"decode at {step.context_len}"
     # By id: label, id of what stands above, own time, colour.
     nodes: dict[str, tuple[str, str, float, str]] = {"step": (what, "", 0.0, colours.grid)}
@@ -63,56 +78,46 @@ def flame_figure(
                 nodes.setdefault(path, (label, parent, 0.0, faded(shown[group]) if odd else shown[group]))
             label, parent, own, colour = nodes[path]
             nodes[path] = (label, parent, own + stage.ms, colour)
-    nodes[GAP] = (GAP, "step", max(step.gap_ms, 0.0), shown[GAP])
+    nodes[GAP] = (gap, "step", max(step.gap_ms, 0.0), shown[GAP])
     for key, (_, _, own, _) in nodes.items():
         above = key
         while above and above != "step":
             total[above] = total.get(above, 0.0) + own
             above = nodes[above][1]
     keys = list(nodes)
-    widths = [1 if total[k] > NARROW * step.step_ms else 0 for k in keys]  # a line around a sliver would hide it
-    figure = go.Figure(
-        go.Icicle(
-            ids=keys, labels=[nodes[k][0] for k in keys], parents=[nodes[k][1] for k in keys],
-            values=[nodes[k][2] for k in keys], branchvalues="remainder", sort=False, tiling={"orientation": "v"},
-            marker={"colors": [nodes[k][3] for k in keys], "line": {"width": widths, "color": colours.grid}},
-            text=[f"{ms(total[k])}, {total[k] / step.step_ms:.1%}" for k in keys], leaf={"opacity": 1},
-            texttemplate=["%{label}<br>%{text}" if total[k] > ROOMY * step.step_ms else "%{label}" for k in keys],
-            hovertemplate="%{label}<br>%{text}<extra></extra>", pathbar={"visible": False},
-        )
+    widths = [1 if total[k] > NARROW * whole else 0 for k in keys]  # a line around a sliver would hide it
+    return go.Icicle(
+        ids=keys, labels=[nodes[k][0] for k in keys], parents=[nodes[k][1] for k in keys],
+        values=[nodes[k][2] for k in keys], branchvalues="remainder", sort=False, tiling={"orientation": "v"},
+        marker={"colors": [nodes[k][3] for k in keys], "line": {"width": widths, "color": colours.grid}},
+        text=[f"{ms(total[k])}, {total[k] / whole:.1%}" for k in keys], leaf={"opacity": 1},
+        texttemplate=["%{label}<br>%{text}" if total[k] > ROOMY * whole else "%{label}" for k in keys],
+        hovertemplate="%{label}<br>%{text}<extra></extra>", pathbar={"visible": False}, domain={"x": across},
     )
-    plain(figure, colours, height, showlegend=False)
-    return figure.update_layout(margin={"l": 0, "r": 0, "t": 0, "b": 0}, uniformtext={"minsize": 11, "mode": "hide"})
 
 
 def roofline_figure(
-    steps: Sequence[StepTimes], calibration: Calibration, dtype: str, order: Sequence[str], colours: Palette,
-    height: int,
+    steps: Sequence[CountedParts], calibration: Calibration | None, dtype: str, order: Sequence[str],
+    colours: Palette, height: int,
 ) -> go.Figure:
-    """Each kind of stage as a point under the machine's two roofs. Its area is its time's share of the step."""
+    """Each kind of stage as a point under the machine's two roofs, if these are known. Its area is its time's share of
+    the step."""
     figure = go.Figure()
-    rate, bandwidth = calibration.operations_per_second[dtype], calibration.bytes_per_second
-    ridge = rate / bandwidth
-    points = {step.phase: [s for s in by_stage(step) if s.operations and s.num_bytes] for step in steps}
-    xs = [s.intensity for stages in points.values() for s in stages]
-    low, high = min(*xs, ridge) / 2, max(*xs, ridge) * 2
-    figure.add_scatter(
-        x=[low, ridge], y=[low * bandwidth / 1e9, rate / 1e9], mode="lines", name=f"memory, {bandwidth / 1e9:.1f} GB/s",
-        line={"color": colours.series[2], "width": 2.5}, hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[ridge, high], y=[rate / 1e9] * 2, mode="lines", name=f"arithmetic, {rate / 1e9:,.0f} GFLOP/s",
-        line={"color": colours.text, "width": 2.5}, hoverinfo="skip",
-    )
+    points = {
+        step.phase: [s for s in by_stage(step) if s.operations and s.num_bytes and s.ms > 0] for step in steps
+    }
+    if calibration is not None:
+        xs = [s.intensity for stages in points.values() for s in stages]
+        _roofs(figure, calibration, dtype, xs, colours)
     look = {"prefill": (colours.series[0], "square"), "decode": (colours.series[1], "circle")}
     for step in steps:
         stages = points[step.phase]
         colour, symbol = look[step.phase]
-        shares = [s.ms / step.step_ms for s in stages]
+        shares = [s.ms / (step.step_ms or 1.0) for s in stages]
         figure.add_scatter(
             x=[s.intensity for s in stages], y=[s.operations_per_second / 1e9 for s in stages],
             mode="markers", name=step.phase,
-            marker={"color": colour, "symbol": symbol, "size": [7 + 40 * share**0.5 for share in shares],
+            marker={"color": colour, "symbol": symbol, "size": [_size(share) for share in shares],
                     "opacity": 0.75, "line": {"width": 1, "color": colours.text}},
             customdata=[[stage_name(s.stage, order), ms(s.ms), megabytes(s.num_bytes), share]
                         for s, share in zip(stages, shares, strict=True)],
@@ -123,16 +128,43 @@ def roofline_figure(
         for place in neighbours(named):
             best = max(place, key=lambda s: s.ms)
             left = step.phase == "decode"  # the two phases often share a place: one name on each side of it
+            away = _size(best.ms / (step.step_ms or 1.0)) / 2 + 6
             figure.add_annotation(
                 x=math.log10(best.intensity), y=math.log10(best.operations_per_second / 1e9), showarrow=False,
                 text="<br>".join(stage_name(s.stage, order) for s in sorted(place, key=lambda s: -s.ms)),
-                align="right" if left else "left", xanchor="right" if left else "left", xshift=-20 if left else 20,
+                align="right" if left else "left", xanchor="right" if left else "left", xshift=-away if left else away,
                 yanchor="middle" if len(place) < 3 else "top", yshift=0 if len(place) < 3 else 8,
                 font={"size": 11, "color": colour},
             )
-    figure.update_xaxes(type="log", title="operations for each byte moved (computed)", dtick=1)
-    figure.update_yaxes(type="log", title="GFLOP/s (measured)", dtick=1)
+    shown = [s for stages in points.values() for s in stages]
+    if shown:
+        figure.update_xaxes(log_axis([s.intensity for s in shown]))
+        figure.update_yaxes(log_axis([s.operations_per_second / 1e9 for s in shown], digits=(1,)))
+    figure.update_xaxes(title="operations for each byte moved (computed)")
+    figure.update_yaxes(title="GFLOP/s (measured)")
     return plain(figure, colours, height)
+
+
+def _size(share: float) -> float:
+    """Diameter in px of a point, by its share of the step."""
+    return 7 + 40 * share**0.5
+
+
+def _roofs(
+    figure: go.Figure, calibration: Calibration, dtype: str, intensities: Sequence[float], colours: Palette
+) -> None:
+    """What memory and arithmetic allow, over operations for each byte."""
+    rate, bandwidth = calibration.operations_per_second[dtype], calibration.bytes_per_second
+    ridge = rate / bandwidth
+    low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    figure.add_scatter(
+        x=[low, ridge], y=[low * bandwidth / 1e9, rate / 1e9], mode="lines", name=f"memory, {bandwidth / 1e9:.1f} GB/s",
+        line={"color": colours.series[2], "width": 2.5}, hoverinfo="skip",
+    )
+    figure.add_scatter(
+        x=[ridge, high], y=[rate / 1e9] * 2, mode="lines", name=f"arithmetic, {rate / 1e9:,.0f} GFLOP/s",
+        line={"color": colours.text, "width": 2.5}, hoverinfo="skip",
+    )
 
 
 def neighbours(stages: Sequence[StageSum]) -> list[list[StageSum]]:
@@ -170,8 +202,13 @@ def curve_bytes_figure(curve: Curve, colours: Palette, height: int) -> go.Figure
     return plain(figure, colours, height)
 
 
-def curve_time_figure(curve: Curve, calibration: Calibration | None, colours: Palette, height: int) -> go.Figure:
-    """Measured steps with their 10th to 90th percentile, over the line that moving the bytes alone would take."""
+def curve_time_figure(
+    curve: Curve, own: Sequence[tuple[int, float]], calibration: Calibration | None, colours: Palette, height: int
+) -> go.Figure:
+    """Measured steps with their 10th to 90th percentile, over the line that moving the bytes alone would take.
+
+    own: positions and milliseconds of the run's own decode steps, as it was stepped.
+    """
     figure = go.Figure()
     if calibration is not None:
         figure.add_scatter(
@@ -179,17 +216,24 @@ def curve_time_figure(curve: Curve, calibration: Calibration | None, colours: Pa
             mode="lines", name="moving the bytes (estimated)", hovertemplate="%{y:.1f} ms",
             line={"color": colours.series[2], "width": 2, "dash": "dash"},
         )
+    if own:
+        figure.add_scatter(
+            x=[at for at, _ in own], y=[taken for _, taken in own], mode="markers",
+            name="this run's decode steps (measured)",
+            marker={"size": 6, "color": colours.series[5], "opacity": 0.7}, hovertemplate="%{y:.1f} ms",
+        )
     steps = [t.step for t in curve.times]
-    figure.add_scatter(
-        x=[t.context_len for t in curve.times], y=[s.median_ms for s in steps], mode="lines+markers",
-        name="step (measured)", line={"color": colours.series[1], "width": 2}, marker={"size": 9},
-        error_y={"type": "data", "symmetric": False, "array": [s.p90_ms - s.median_ms for s in steps],
-                 "arrayminus": [s.median_ms - s.p10_ms for s in steps], "width": 4},
-        hovertemplate="%{y:.1f} ms",
-    )  # fmt: skip
+    if steps:
+        figure.add_scatter(
+            x=[t.context_len for t in curve.times], y=[s.median_ms for s in steps], mode="lines+markers",
+            name="step (measured)", line={"color": colours.series[1], "width": 2}, marker={"size": 9},
+            error_y={"type": "data", "symmetric": False, "array": [s.p90_ms - s.median_ms for s in steps],
+                     "arrayminus": [s.median_ms - s.p10_ms for s in steps], "width": 4},
+            hovertemplate="%{y:.1f} ms",
+        )  # fmt: skip
     figure.update_xaxes(title="positions in the cache", rangemode="tozero")
     figure.update_yaxes(title="ms a token", rangemode="tozero")
-    return plain(figure, colours, height)
+    return plain(figure, colours, height, showlegend=True)
 
 
 def precision_figure(found: PrecisionComparison, colours: Palette, height: int) -> go.Figure:
@@ -213,5 +257,5 @@ def precision_figure(found: PrecisionComparison, colours: Palette, height: int) 
     longest = max(max(bar.x) for bar in figure.data)
     # A bar's value stands behind it, at its full size however many bars share the height.
     figure.update_xaxes(range=[0, longest * 1.15], tickformat=".0%", title=f"of {reference.dtype}")
-    figure.update_yaxes(autorange="reversed")
+    figure.update_yaxes(autorange="reversed", showgrid=False)
     return plain(figure, colours, height, barmode="group")

@@ -6,33 +6,38 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from miniinfer.figures.cost_words import stage_name
-from miniinfer.measure.records import CacheOff, Calibration, Curve, PrecisionComparison, StepTimes
-from miniinfer.measure.summary import bound_of, by_stage
+from miniinfer.figures.cost_words import GAP, stage_name
+from miniinfer.figures.stages import group_stage_ms
+from miniinfer.measure.groups import group_of
+from miniinfer.measure.records import (
+    CacheOff,
+    Calibration,
+    CountedParts,
+    Curve,
+    PrecisionComparison,
+    StepParts,
+    StepTimes,
+)
+from miniinfer.measure.summary import bound_of, by_stage, stage_ms
 from miniinfer.trace.records import StepMeta
 
-GAP, STEP = "between the stages", "step"
+STEP = "step"
 
 
-def time_table(prefill: StepTimes, decode: StepTimes, order: Sequence[str]) -> pd.DataFrame:
-    """One row a kind of stage, all layers together, then the gap and the step. Measured."""
-    both = {step.phase: {s.stage: s for s in by_stage(step)} for step in (prefill, decode)}
-    rows = []
-    for name, found in both["decode"].items():
-        first = both["prefill"][name]
-        rows.append(_time_row(found.group, stage_name(name, order), first.ms, found.ms, prefill, decode))
-    rows.append(_time_row(GAP, GAP, prefill.gap_ms, decode.gap_ms, prefill, decode))
-    rows.append(_time_row(STEP, STEP, prefill.step_ms, decode.step_ms, prefill, decode))
+def time_table(steps: Sequence[StepParts | None], order: Sequence[str], gap: str = GAP) -> pd.DataFrame:
+    """One row a kind of stage, all layers together, then the gap and the whole. Measured.
+
+    steps: of different phases; two columns for each that is not None. gap: what lies between the stages is called so.
+    """
+    found = [(step, stage_ms(step)) for step in steps if step is not None]
+    names = dict.fromkeys(name for _, stages in found for name in stages)
+    rows: list[dict[str, object]] = [{"part": group_of(n), "stage": stage_name(n, order)} for n in names]
+    rows += [{"part": gap, "stage": gap}, {"part": STEP, "stage": STEP}]
+    for step, stages in found:
+        column = [stages.get(name, 0.0) for name in names] + [step.gap_ms, step.step_ms]
+        for row, ms in zip(rows, column, strict=True):
+            row |= {f"{step.phase} ms": ms, f"of {step.phase}": ms / (step.step_ms or 1.0)}
     return pd.DataFrame(rows)
-
-
-def _time_row(
-    part: str, stage: str, prefill_ms: float, decode_ms: float, prefill: StepTimes, decode: StepTimes
-) -> dict[str, object]:
-    return {
-        "part": part, "stage": stage, "prefill ms": prefill_ms, "of prefill": prefill_ms / prefill.step_ms,
-        "decode ms": decode_ms, "of decode": decode_ms / decode.step_ms,
-    }
 
 
 def layers_table(steps: Sequence[StepTimes], order: Sequence[str]) -> pd.DataFrame:
@@ -50,27 +55,31 @@ def layers_table(steps: Sequence[StepTimes], order: Sequence[str]) -> pd.DataFra
 
 
 def roofline_table(
-    steps: Sequence[StepTimes], calibration: Calibration, dtype: str, order: Sequence[str]
+    steps: Sequence[CountedParts], calibration: Calibration | None, dtype: str, order: Sequence[str]
 ) -> pd.DataFrame:
-    """Bytes and operations computed, ms and rates measured, the least time estimated from the calibration."""
+    """Bytes and operations computed, ms and rates measured, the least time estimated from the calibration if known."""
     rows = []
     for step in steps:
         for stage in by_stage(step):
-            bound = bound_of(stage, calibration, dtype)
-            if bound is None:
+            if not stage.num_bytes:
                 continue
-            rows.append({
+            row: dict[str, object] = {
                 "phase": step.phase, "stage": stage_name(stage.stage, order), "ms": stage.ms,
                 "bytes": stage.num_bytes, "of them weights": stage.weight_bytes, "of them KV": stage.kv_bytes,
                 "operations": stage.operations, "operations per byte": stage.intensity,
                 "GB/s": stage.bytes_per_second / 1e9, "GFLOP/s": stage.operations_per_second / 1e9,
-                "limited by": bound.by, "least ms": bound.least_ms, "of the limit": bound.least_ms / stage.ms,
-            })
+            }
+            bound = bound_of(stage, calibration, dtype) if calibration else None
+            if bound is not None:
+                of_limit = bound.least_ms / stage.ms if stage.ms > 0 else None
+                row |= {"limited by": bound.by, "least ms": bound.least_ms, "of the limit": of_limit}
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
 def curve_table(curve: Curve, calibration: Calibration | None) -> pd.DataFrame:
-    """Bytes by part (computed); ms where it was measured, and what moving the bytes would take (estimated)."""
+    """Bytes by part (computed); ms where it was measured, and what moving the bytes would take (estimated). What is
+    not known has no column."""
     measured = {t.context_len: t.step for t in curve.times}
     ratios = {t.context_len: t.ratio for t in curve.times}
     rows = []
@@ -83,7 +92,18 @@ def curve_table(curve: Curve, calibration: Calibration | None) -> pd.DataFrame:
             "p90 ms": at.p90_ms if at else None, "ratio": ratios.get(cost.context_len),
             "estimated ms": calibration.seconds(cost.num_bytes) * 1000 if calibration else None,
         })
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).dropna(axis="columns", how="all")
+
+
+def positions_table(steps: Sequence[StepMeta]) -> pd.DataFrame:
+    """Positions that each step of a run computed, and would have computed without the cache, and their sums so far."""
+    frame = pd.DataFrame({
+        "step": [m.step for m in steps], "with the cache": [m.num_scheduled for m in steps],
+        "without the cache": [m.context_len for m in steps],
+    })  # fmt: skip
+    for way in ("with the cache", "without the cache"):
+        frame[f"{way}, so far"] = frame[way].cumsum()
+    return frame
 
 
 def cache_off_table(found: CacheOff) -> pd.DataFrame:
@@ -127,10 +147,11 @@ def precision_tokens_table(found: PrecisionComparison, texts: dict[int, str]) ->
 
 
 def run_table(steps: Sequence[StepMeta]) -> pd.DataFrame:
-    """Every step of the run as it was stepped."""
+    """Every step of the run as it was stepped: its parts in ms, which add up to it, and what it read."""
     return pd.DataFrame([
         {
             "step": m.step, "phase": m.phase, "tokens": m.num_scheduled, "positions": m.context_len, "ms": m.step_ms,
+            **{f"{part} ms": ms for part, ms in group_stage_ms(m.stage_ms).items()}, "recording ms": m.recording_ms,
             "weight bytes": m.weight_bytes_read, "KV bytes": m.kv_bytes_read,
         }
         for m in steps

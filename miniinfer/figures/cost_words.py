@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from miniinfer.figures.kv_words import count
 from miniinfer.figures.sampling_words import LABELS
 from miniinfer.measure.records import Calibration, OnOff, Stats, StepTimes
 
 PROCESSOR = "processor_"
+GAP = "between the stages"
 BUSY = 2.0  # 90th over 10th percentile of the rounds
 ABOUT_ONE = 1.5  # a ratio up to here is "about 1" on screen
 
@@ -68,7 +70,7 @@ def step_sentence(step: StepTimes) -> str:
 def machine_sentence(found: Calibration) -> str:
     rates = ", ".join(f"{name} {rate / 1e9:,.0f} GFLOP/s" for name, rate in found.operations_per_second.items())
     return (
-        f"This machine ({found.machine.processor}, {found.machine.threads} threads): memory "
+        f"This machine ({found.machine.processor}, {count(found.machine.threads, 'thread')}): memory "
         f"{found.bytes_per_second / 1e9:.1f} GB/s, {rates} (measured, medians of {found.rounds}, {found.warm_up} "
         "before thrown away)."
     )

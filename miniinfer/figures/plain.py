@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
@@ -9,10 +13,19 @@ from miniinfer.figures.palette import Palette
 
 def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
     """Give a figure the look of all of them. layout: what plotly's update_layout takes."""
-    figure.update_xaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
-    figure.update_yaxes(gridcolor=colours.grid, zeroline=False, fixedrange=True, automargin=True)
+    axis = {
+        "gridcolor": colours.grid, "zeroline": False, "fixedrange": True, "automargin": True, "separatethousands": True,
+    }  # fmt: skip
+    figure.update_xaxes(axis).update_yaxes(axis)
     return figure.update_layout(
         height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "title": None}, dragmode=False, **layout,
     )
+
+
+def log_axis(values: Sequence[float], digits: Sequence[int] = (1, 2, 5)) -> dict[str, Any]:
+    """A logarithmic axis around these values, with these digits of each decade written out."""
+    decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}

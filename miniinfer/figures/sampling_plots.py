@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.plain import plain
-from miniinfer.figures.sampling_words import TokenText, for_plotly, percent
+from miniinfer.figures.sampling_words import TokenText, for_plotly, percent, rest_of
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.sampling import Sampling
 
@@ -39,8 +39,8 @@ def stage_figure(sampling: Sampling, stage: int, count: int, text: TokenText, co
     tail = sampling.vocab_size - len(ids)
     if tail:
         labels.append(f"the other {tail:,} tokens")
-        old.append(max(0.0, 1 - sum(old)))
-        new.append(max(0.0, 1 - sum(new)))
+        old.append(rest_of(before.probs, ids))
+        new.append(rest_of(after.probs, ids))
     y = list(range(len(labels)))
     colour = [colours.step if i == sampling.token_id else colours.probability for i in ids] + [colours.quiet]
     figure = go.Figure()

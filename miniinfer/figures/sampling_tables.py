@@ -6,11 +6,32 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from miniinfer.figures.sampling_words import TokenText, counted, fate, setting, stage_label, times
+from miniinfer.config import SamplingParams
+from miniinfer.figures.sampling_words import (
+    LABELS,
+    TokenText,
+    counted,
+    fate,
+    purpose,
+    rest_of,
+    setting,
+    stage_label,
+    times,
+)
 from miniinfer.trace.draws import Draws, Sweep
 from miniinfer.trace.prediction import Score
-from miniinfer.trace.sampling import Sampling
+from miniinfer.trace.sampling import FINAL, RAW, Sampling
 from miniinfer.trace.tree import TreeNode
+
+
+def plan_table(params: SamplingParams, vocab_size: int) -> pd.DataFrame:
+    """What each stage will do with these settings, before there are any logits."""
+    last = "Best token" if params.greedy else LABELS[FINAL]
+    rows = [(LABELS[RAW], "", f"one number for each of {vocab_size:,} tokens, from the prompt's last position")]
+    rows += [(LABELS[name], setting(name, params), purpose(name, params)) for name in params.order]
+    rows.append((last, "", purpose(FINAL, params)))
+    rows.append(("Draw", "", "the coin falls on the bar; where it lands, that token is taken"))
+    return pd.DataFrame(rows, columns=["stage", "setting", "what it will do"])
 
 
 def stages_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
@@ -69,7 +90,7 @@ def stage_table(sampling: Sampling, stage: int, token_ids: Sequence[int], text: 
         shown = list(token_ids)
         rows.append({
             "token": f"(the other {others:,} tokens)", "id": -1, "drawn": "", "fell at": "", "why": "",
-            "before": max(0.0, 1 - float(before[shown].sum())), "after": max(0.0, 1 - float(after[shown].sum())),
+            "before": rest_of(before, shown), "after": rest_of(after, shown),
         })
     return pd.DataFrame(rows)
 
@@ -90,8 +111,8 @@ def bar_table(sampling: Sampling, coin: float, token_id: int, most: int, text: T
     if others := sampling.vocab_size - len(ids):
         rows.append({
             "token": f"(the other {others:,} tokens)", "id": -1, "coin": "" if token_id in ids else f"{coin:.6f}",
-            "raw probability": max(0.0, 1 - float(sampling.raw.probs[ids].sum())),
-            "used probability": max(0.0, 1 - float(ends[-1])), "from": min(1.0, float(ends[-1])), "to": 1.0,
+            "raw probability": rest_of(sampling.raw.probs, ids),
+            "used probability": rest_of(sampling.used.probs, ids), "from": min(1.0, float(ends[-1])), "to": 1.0,
         })
     return pd.DataFrame(rows)
 

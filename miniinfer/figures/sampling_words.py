@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from miniinfer.config import SamplingParams
+from miniinfer.trace.records import FloatArray
 from miniinfer.trace.sampling import FINAL, RAW, Sampling
 
 TokenText = Callable[[int], str]  # a token's text with every character visible
@@ -42,6 +46,26 @@ def setting(name: str, params: SamplingParams) -> str:
     if p.greedy and name in ("top_k", "top_p", "min_p") and words[name] != "off":
         return "idle: greedy"
     return words.get(name, "")
+
+
+def purpose(name: str, params: SamplingParams) -> str:
+    """What this stage does with these settings."""
+    words = setting(name, params)
+    if "off" in words or "idle" in words:
+        return "nothing: it changes no logit"
+    p = params
+    return {
+        "repetition": f"divides positive logits of tokens in prompt or output by {p.repetition_penalty:g}, multiplies "
+        "negative ones",
+        "presence_frequency": f"takes {p.presence_penalty:g} off each token in the output, and {p.frequency_penalty:g} "
+        "for each time it occurs there",
+        "temperature": "the best token will be taken" if p.greedy else f"divides all logits by {p.temperature:g}: "
+        + ("the best get a larger share" if p.temperature < 1 else "the shares come closer"),
+        "top_k": f"keeps the {p.top_k:,} best tokens",
+        "top_p": f"keeps the smallest set of best tokens that reaches {p.top_p:g} of the probability",
+        "min_p": f"cuts what has less than {p.min_p:g} of the best one's probability",
+        FINAL: "the best one gets everything" if p.greedy else "makes the logits probabilities that add up to 1",
+    }[name]
 
 
 def stage_label(sampling: Sampling, stage: int) -> str:
@@ -102,6 +126,11 @@ def percent(p: float) -> str:
     if value < 1:
         return f"{value:.2g} %"
     return f"{value:.4g} %" if value > 99.9 and value < 100 else f"{value:.3g} %"
+
+
+def rest_of(probs: FloatArray, ids: Sequence[int] | NDArray[np.int64]) -> float:
+    """What all other tokens have together: exactly 0 if all of them are cut, where 1 minus the sum leaves roundings."""
+    return float(np.delete(probs, ids).sum(dtype=np.float64))
 
 
 def times(count: int) -> str:

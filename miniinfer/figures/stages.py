@@ -1,14 +1,13 @@
-"""Stage times gathered into the few bars of a step panel."""
+"""Stage times gathered into the few parts by which the time of a step is told."""
 
 from __future__ import annotations
 
-from miniinfer.measure.groups import STAGES as GROUPS
+from miniinfer.measure.groups import GROUPS, group_of
 
 
 def group_stage_ms(stage_ms: dict[str, float]) -> dict[str, float]:
-    """Milliseconds per group; stages of no group (schedule, prepare_inputs, embed, commit) are "other"."""
-    group_of = {stage: group for group, stages in GROUPS.items() for stage in stages}
-    total = dict.fromkeys((*GROUPS, "other"), 0.0)
+    """Milliseconds of each part of a step, from those of its stages by name."""
+    total = dict.fromkeys(GROUPS, 0.0)
     for stage, ms in stage_ms.items():
-        total[group_of.get(stage, "other")] += ms
+        total[group_of(stage)] += ms
     return total

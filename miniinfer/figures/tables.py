@@ -77,6 +77,17 @@ def _harmless(cell: Any) -> Any:
     return "'" + cell if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
 
 
+def frame_to_parquet(frame: pd.DataFrame) -> bytes:
+    """A table as a Parquet file. A column that mixes kinds (numbers, and a word where there is none) becomes text."""
+    plain = frame.copy()
+    for name in plain.columns:
+        kinds = {type(value) for value in plain[name] if value is not None and value == value}
+        if plain[name].dtype == object and len(kinds) > 1:
+            plain[name] = [None if value is None or value != value else str(value) for value in plain[name]]
+    plain.columns = plain.columns.map(str)
+    return plain.to_parquet(index=False)
+
+
 def frame_to_csv(frame: pd.DataFrame) -> str:
     """A table as CSV text, through `to_csv`."""
     return to_csv(list(frame.columns), [list(row) for row in frame.itertuples(index=False)])

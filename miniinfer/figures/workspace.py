@@ -84,7 +84,7 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
     }
     blobs: dict[str, np.ndarray] = {}
     header["meta_from"] = min(selection.have_meta, len(steps)) + 1
-    header["meta"] = [_meta(m) for m in steps[selection.have_meta :]]
+    header["meta"] = [_meta(m, run.info.kind) for m in steps[selection.have_meta :]]
     header["tok_from"] = min(selection.have_tokens, len(run.tokens))
     header["tokens"] = [_token(t) for t in run.tokens[selection.have_tokens :]]
     length = steps[-1].context_len if steps else 0
@@ -106,7 +106,9 @@ def encode(run: Run, selection: Selection, around: Surroundings | None = None) -
             blobs["exact"] = np.concatenate(list(rows.values()))
     if selection.row is not None and 0 <= selection.row < length:
         header["row"] = {"pos": selection.row, "next": next_to_json(run.next_at(selection.row))}
-        blobs["row"] = run.rows_at(selection.row)
+        looked_at = run.rows_at(selection.row)
+        if looked_at is not None:
+            blobs["row"] = looked_at
     if selection.probs_from is not None:
         header["probs"] = {"from": selection.probs_from}
         blobs["probs"] = run.token_probs(selection.probs_from)
@@ -141,7 +143,11 @@ def _exact_rows(run: Run, ask: ExactAsk, details: tuple[int, ...]) -> dict[int, 
 def _detail(run: Run, step: int, blobs: dict[str, np.ndarray]) -> dict[str, Any]:
     found = run.next_token(step)
     detail: dict[str, Any] = {"next": None if found is None else next_to_json(found)}
-    blobs[f"rows:{step}"] = run.rows_at(run.steps[step - 1].context_len - 1)
+    rows = run.rows_at(run.steps[step - 1].context_len - 1)
+    if rows is not None:
+        blobs[f"rows:{step}"] = rows
+    else:
+        detail["no_rows"] = True
     pooled = run.pooled_maps(step)
     if pooled is not None:
         detail["cell"] = pooled.cell
@@ -181,12 +187,15 @@ def run_entry(run: Run) -> dict[str, Any]:
     }
 
 
-def _meta(m: StepMeta) -> dict[str, Any]:
+def _meta(m: StepMeta, kind: str) -> dict[str, Any]:
+    """What a run that is only saved has no engine for is null."""
+    there = kind != "saved"
     return {
         "step": m.step, "phase": m.phase, "n": m.num_scheduled, "ctx": m.context_len, "ms": round(m.step_ms, 3),
         "token": m.token_id, "forced": m.forced, "logprob": _finite(m.logprob), "coin": m.coin,
-        "kv_used": m.kv_used_bytes, "kv_alloc": m.kv_allocated_bytes, "kv_reserved": m.kv_reserved_bytes,
-        "weights_read": m.weight_bytes_read, "kv_read": m.kv_bytes_read,
+        "kv_used": m.kv_used_bytes, "kv_alloc": m.kv_allocated_bytes,
+        "kv_reserved": m.kv_reserved_bytes if there else None,
+        "weights_read": m.weight_bytes_read if there else None, "kv_read": m.kv_bytes_read if there else None,
         "stages": {k: round(v, 3) for k, v in group_stage_ms(m.stage_ms).items()} if m.stage_ms else None,
     }
 
@@ -211,7 +220,7 @@ def _finite(value: float | None) -> float | None:
 
 
 def _sources(run: Run) -> dict[str, str]:
-    if run.info.kind == "recorded":
+    if run.info.kind != "live":
         return dict.fromkeys(("attention", "next", "ms", "kv", "read"), Provenance.RECORDED.value)
     return {
         "attention": Provenance.COMPUTED.value, "next": Provenance.COMPUTED.value, "ms": Provenance.MEASURED.value,

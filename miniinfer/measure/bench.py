@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.clock import DeviceClock, allocator_bytes
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError
 from miniinfer.measure.calibration import BUFFER_BYTES, CalibrationError, calibrate, machine_of
-from miniinfer.measure.clock import DeviceClock, allocator_bytes
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import Calibration, Machine, StepTimes
 from miniinfer.measure.stage_times import measure_decode, measure_prefill

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.state import StepState
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import MiniInferError
-from miniinfer.measure.clock import DeviceClock
 from miniinfer.measure.progress import Measurement, Progress, part
 from miniinfer.measure.records import CacheOff, OnOff, Stats
 from miniinfer.measure.workload import (

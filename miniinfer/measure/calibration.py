@@ -17,10 +17,10 @@ from pathlib import Path
 
 import torch
 
+from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import GROUP, Blocks, Int4Linear
 from miniinfer.errors import MiniInferError
-from miniinfer.measure.clock import DeviceClock
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import Calibration, Machine
 from miniinfer.measure.workload import rounds_of

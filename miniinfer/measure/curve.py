@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.program import build_program
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.weights import ModelLike
-from miniinfer.measure.clock import DeviceClock
 from miniinfer.measure.counting import token_cost
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import Curve, LengthTime, Stats, TokenCost
@@ -23,11 +23,18 @@ def token_costs(
 ) -> tuple[TokenCost, ...]:
     """Bytes that a decoded token moves, at position 1, at even distances from there to `longest`, and `also` at these.
 
-    Computed: nothing runs. Between two points the parts lie on straight lines."""
+    Computed: nothing runs. All parts lie on straight lines over the length, so two lengths are counted."""
     longest = min(longest, model.config.context_length)
     program = build_program(model.config)
     lengths = sorted({1 + round(i * (longest - 1) / max(points - 1, 1)) for i in range(points)} | set(also))
-    return tuple(token_cost(program, model.weights, model.config, length) for length in lengths)
+    first, second = (token_cost(program, model.weights, model.config, length) for length in (1, 2))
+    return tuple(
+        TokenCost(
+            length, first.weight_bytes, first.kv_bytes + (length - 1) * (second.kv_bytes - first.kv_bytes),
+            first.other_bytes + (length - 1) * (second.other_bytes - first.other_bytes),
+        )
+        for length in lengths
+    )
 
 
 def measure_lengths(

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.clock import DeviceClock, allocator_bytes
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError
-from miniinfer.measure.clock import DeviceClock, allocator_bytes
 from miniinfer.measure.progress import Measurement, Progress, part
 from miniinfer.measure.records import PrecisionComparison, PrecisionRun, PrecisionToken, Stats
 from miniinfer.measure.workload import check_lengths, endless_params, own_engine, rounds_of

@@ -79,25 +79,38 @@ class StageTime:
 
 
 @dataclass(frozen=True)
-class StepTimes:
+class StepParts:
+    """A step by its stages, or several steps told as one: step_ms = sum of the stages + gap_ms."""
+
+    phase: Phase
+    num_tokens: int  # T of the step
+    context_len: int  # C after it
+    step_ms: float
+    stages: tuple[StageTime, ...]
+
+    @property
+    def gap_ms(self) -> float:
+        """What lies between the stages."""
+        return self.step_ms - sum(s.ms for s in self.stages)
+
+
+@dataclass(frozen=True)
+class CountedParts(StepParts):
+    """With what each stage has to do."""
+
+    costs: tuple[StageCost, ...]
+
+
+@dataclass(frozen=True)
+class StepTimes(CountedParts):
     """Where the time of a step goes. The stages are means over the middle half of the rounds (by the time of the whole
-    step), which add up, as medians do not: step_ms = sum of the stages + gap_ms, the gap being what lies between them.
+    step), which add up, as medians do not; context_len is that of the step in the middle of the rounds.
 
     watched: steps with the clock of the stages; plain: steps that nobody watched, in the same rounds.
     """
 
-    phase: Phase
-    num_tokens: int  # T of a step
-    context_len: int  # C of the step in the middle of the rounds
-    step_ms: float
-    stages: tuple[StageTime, ...]
-    costs: tuple[StageCost, ...]
     watched: Stats
     plain: Stats
-
-    @property
-    def gap_ms(self) -> float:
-        return self.step_ms - sum(s.ms for s in self.stages)
 
 
 @dataclass(frozen=True)

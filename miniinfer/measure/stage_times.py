@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.clock import DeviceClock, Mark
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.state import StepState
 from miniinfer.engine.weights import ModelLike
-from miniinfer.measure.clock import DeviceClock, Mark
 from miniinfer.measure.counting import StepShape, count_step
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import Phase, StageKey, StageTime, Stats, StepTimes

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from miniinfer.measure.groups import GROUPS, group_of
-from miniinfer.measure.records import Calibration, StepTimes
+from miniinfer.measure.records import Calibration, CountedParts, StepParts
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,22 @@ class Bound:
     by: str  # "memory" or "arithmetic"
 
 
-def by_stage(step: StepTimes) -> tuple[StageSum, ...]:
+def stage_ms(step: StepParts) -> dict[str, float]:
+    """Milliseconds of each kind of stage, all layers together, in the order of the program."""
+    total: dict[str, float] = {}
+    for stage in step.stages:
+        total[stage.stage] = total.get(stage.stage, 0.0) + stage.ms
+    return total
+
+
+def by_stage(step: CountedParts) -> tuple[StageSum, ...]:
     """In the order of the program."""
-    names = list(dict.fromkeys(s.stage for s in step.stages))
     found = []
-    for name in names:
+    for name, ms in stage_ms(step).items():
         costs = [c for c in step.costs if c.stage == name]
         found.append(
             StageSum(
-                name, group_of(name), sum(s.ms for s in step.stages if s.stage == name),
+                name, group_of(name), ms,
                 sum(c.weight_bytes for c in costs), sum(c.kv_bytes for c in costs), sum(c.num_bytes for c in costs),
                 sum(c.operations for c in costs),
             )
@@ -78,6 +85,6 @@ def bound_of(stage: StageSum, calibration: Calibration, dtype: str) -> Bound | N
     return Bound(max(moving, computing), "memory" if moving >= computing else "arithmetic")
 
 
-def weights_read(step: StepTimes) -> int:
+def weights_read(step: CountedParts) -> int:
     """Bytes of weights that the step reads, computed."""
     return sum(c.weight_bytes for c in step.costs)

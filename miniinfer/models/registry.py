@@ -63,9 +63,12 @@ def resolve(model: str | Path | None = None, progress: Progress | None = None) -
         from miniinfer.models.fetch import ensure_model
 
         return ensure_model(entry, progress)
-    path = Path(str(model)).expanduser()
-    if str(model).strip() and path.exists():
-        return path.absolute()
+    try:
+        path = Path(str(model)).expanduser()
+        if str(model).strip() and path.exists():
+            return path.absolute()
+    except (OSError, RuntimeError):
+        pass  # a name too long for any file, a folder that may not be looked into, ~somebody who is not there
     raise BadInputError(
         f"There is no model called {str(model)!r}: give one of the names {', '.join(MODELS)}, "
         "or the path of a GGUF file or of a Hugging Face folder."

@@ -20,6 +20,7 @@ from miniinfer.store.saved_run import SavedRun
 KEPT_DELETED_SECONDS = 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
+LINE_LETTERS = 400  # of a prompt in the list
 SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -27,8 +28,13 @@ CREATE TABLE IF NOT EXISTS runs (
     num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, deleted REAL, data TEXT NOT NULL,
     PRIMARY KEY (session, run_id)
 );
+CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS by_time ON runs (updated);
 """
+
+
+# owner None: everybody's, as on a server for one person.
+OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?{n}))"
 
 
 class StoreError(MiniInferError):
@@ -37,7 +43,7 @@ class StoreError(MiniInferError):
 
 @dataclass(frozen=True)
 class RunLine:
-    """One line of the list of saved runs. Times in seconds since 1970; data_bytes is the size of its JSON."""
+    """A line of the list of saved runs; prompt: its beginning. Times in seconds since 1970; data_bytes: of its JSON."""
 
     session: str
     run_id: str
@@ -140,14 +146,19 @@ class RunStore:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
 
-    def lines(self, search: str = "", most: int = 200) -> list[RunLine]:
-        """Saved runs, the newest first; with `search`, those whose name, prompt or model contain it."""
+    def own(self, session: str, owner: str) -> None:
+        """The runs of this session belong to this browser, unless they are somebody else's already."""
+        self._write("INSERT OR IGNORE INTO owners (session, owner) VALUES (?, ?)", session, owner)
+
+    def lines(self, search: str = "", most: int = 200, owner: str | None = None) -> list[RunLine]:
+        """Saved runs, the newest first; with `search`, those whose name, prompt or model contain it; with `owner`, the
+        runs of that browser alone."""
         pattern = "%" + search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         rows = self._read(
-            "SELECT session, run_id, name, prompt, model, num_steps, created, updated, length(data) FROM runs "
-            "WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
-            "OR model LIKE ?1 ESCAPE '\\') ORDER BY updated DESC LIMIT ?2",
-            pattern, most,
+            f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, "
+            "length(data) FROM runs WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
+            f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY updated DESC LIMIT ?2",
+            pattern, most, owner,
         )
         return [RunLine(*row) for row in rows]
 
@@ -158,12 +169,13 @@ class RunStore:
     def restore(self, session: str, run_id: str) -> None:
         self._write("UPDATE runs SET deleted = NULL WHERE session = ? AND run_id = ?", session, run_id)
 
-    def purge(self) -> None:
+    def purge(self, owner: str | None = None) -> None:
         """Drop deleted runs for good, now."""
-        self._write("DELETE FROM runs WHERE deleted IS NOT NULL")
+        self._write(f"DELETE FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
 
-    def num_deleted(self) -> int:
-        return int(self._read("SELECT count(*) FROM runs WHERE deleted IS NOT NULL")[0][0])
+    def num_deleted(self, owner: str | None = None) -> int:
+        found = self._read(f"SELECT count(*) FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
+        return int(found[0][0])
 
     def run_ids(self, session: str) -> list[str]:
         """Of all runs of a session, deleted ones included: ids that must not be given again."""

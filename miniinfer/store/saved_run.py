@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
+from miniinfer.checks import array, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 
@@ -35,7 +37,8 @@ class SavedModel:
 
 @dataclass(frozen=True)
 class SavedStep:
-    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name.
+    """One step as it was measured. num_scheduled: tokens that went through the model; stage_ms by stage name;
+    recording_ms: what the recorder took beside them, None in runs that were saved before it was kept.
     token_id, logprob and coin are None while a prefill is unfinished; params: index into `SavedRun.params`."""
 
     num_scheduled: int
@@ -46,6 +49,7 @@ class SavedStep:
     logprob: float | None
     coin: float | None
     params: int
+    recording_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,13 @@ class SavedRun:
                 raise BadInputError("This is not a saved MiniInfer run.")
             version = value.pop("version", None)
             if version != VERSION:
-                raise BadInputError(f"The run was saved in version {version!r}; this program reads version {VERSION}.")
+                found = reprlib.repr(version)
+                raise BadInputError(f"The run was saved in version {found}; this program reads version {VERSION}.")
             return _run(value)
         except MiniInferError:
             raise
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
-            raise BadInputError(f"The saved run is damaged ({type(error).__name__}: {error}).") from error
+            raise BadInputError(f"The saved run is damaged ({type(error).__name__}: {error!s:.200}).") from error
 
 
 _FIELDS = dataclasses.fields(SavedRun)
@@ -109,17 +114,19 @@ def _step_to_json(step: SavedStep) -> dict[str, Any]:
 
 
 def _run(value: dict[str, Any]) -> SavedRun:
-    params = tuple(SamplingParams(**_object(p)) for p in _list(value["params"], 1))
-    steps = tuple(_step(_object(s), len(params)) for s in _list(value["steps"]))
+    params = tuple(SamplingParams(**mapping(p)) for p in array(value["params"], 1, MAX_TOKENS))
+    steps = tuple(_step(mapping(s), len(params)) for s in array(value["steps"], 0, MAX_TOKENS))
     run = SavedRun(
-        session=_text(value["session"], 64), run_id=_text(value["run_id"], 64), name=_text(value["name"], MAX_NAME),
-        prompt=_text(value["prompt"], MAX_TEXT), prompt_ids=tuple(_whole(i) for i in _list(value["prompt_ids"], 1)),
-        chat=_bool(value["chat"]), one_pass=_bool(value["one_pass"]), block_size=_whole(value["block_size"], 1),
-        model=_model(_object(value["model"])), params=params, steps=steps,
-        finish_reason=_maybe(_one_of("stop", "length", "context", "abort"), value["finish_reason"]),
-        cursor=_whole(value["cursor"]), created=_real(value["created"]),
-        parent=_maybe(lambda x: _text(x, 64), value["parent"]), fork_step=_maybe(_whole, value["fork_step"]),
-        forced_token=_maybe(_whole, value["forced_token"]),
+        session=text(value["session"], 64), run_id=text(value["run_id"], 64), name=text(value["name"], MAX_NAME),
+        prompt=text(value["prompt"], MAX_TEXT),
+        prompt_ids=tuple(whole(i) for i in array(value["prompt_ids"], 1, MAX_TOKENS)),
+        chat=true_or_false(value["chat"]), one_pass=true_or_false(value["one_pass"]),
+        block_size=whole(value["block_size"], 1),
+        model=_model(mapping(value["model"])), params=params, steps=steps,
+        finish_reason=maybe(one_of("stop", "length", "context", "abort"), value["finish_reason"]),
+        cursor=whole(value["cursor"]), created=real(value["created"]),
+        parent=maybe(lambda x: text(x, 64), value["parent"]), fork_step=maybe(whole, value["fork_step"]),
+        forced_token=maybe(whole, value["forced_token"]),
     )
     if len(value) != len(_FIELDS):
         raise ValueError("unknown fields")
@@ -145,70 +152,18 @@ def _check_steps(run: SavedRun) -> None:
 
 def _model(value: dict[str, Any]) -> SavedModel:
     return SavedModel(
-        _text(value["name"], MAX_NAME), _maybe(lambda x: _text(x, 4096), value["source"]), _text(value["device"], 20),
-        _text(value["dtype"], 20), _whole(value["file_bytes"]),
+        text(value["name"], MAX_NAME), maybe(lambda x: text(x, 4096), value["source"]), text(value["device"], 20),
+        text(value["dtype"], 20), whole(value["file_bytes"]),
     )
 
 
 def _step(value: dict[str, Any], num_params: int) -> SavedStep:
-    stage_ms = {_text(name, 40): _real(ms) for name, ms in _object(value["stage_ms"]).items()}
-    params = _whole(value["params"])
+    stage_ms = {text(name, 40): real(ms) for name, ms in mapping(value["stage_ms"]).items()}
+    params = whole(value["params"])
     if params >= num_params or len(stage_ms) > 100:
         raise ValueError("a step names settings or stages that are not there")
     return SavedStep(
-        _whole(value["num_scheduled"], 1), _real(value["step_ms"]), stage_ms, _maybe(_whole, value["token_id"]),
-        _bool(value["forced"]), _maybe(_logprob, value["logprob"]), _maybe(_real, value["coin"]), params,
+        whole(value["num_scheduled"], 1), real(value["step_ms"]), stage_ms, maybe(whole, value["token_id"]),
+        true_or_false(value["forced"]), maybe(logprob, value["logprob"]), maybe(real, value["coin"]), params,
+        maybe(real, value.get("recording_ms")),
     )
-
-
-def _whole(value: Any, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 2**63:
-        raise ValueError(f"a whole number of {least} or more was expected, not {str(value)[:40]!r}")
-    return value
-
-
-def _real(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"a finite number was expected, not {str(value)[:40]!r}")
-    return float(value)
-
-
-def _logprob(value: Any) -> float:
-    return -math.inf if value == "-inf" else _real(value)
-
-
-def _bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"true or false was expected, not {str(value)[:40]!r}")
-    return value
-
-
-def _text(value: Any, most: int) -> str:
-    if not isinstance(value, str) or len(value) > most:
-        raise ValueError(f"a text of at most {most} characters was expected")
-    return value
-
-
-def _list(value: Any, least: int = 0) -> list[Any]:
-    if not isinstance(value, list) or not least <= len(value) <= MAX_TOKENS:
-        raise ValueError(f"a list of {least} to {MAX_TOKENS} entries was expected")
-    return value
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError("an object was expected")
-    return value
-
-
-def _maybe(check: Any, value: Any) -> Any:
-    return None if value is None else check(value)
-
-
-def _one_of(*allowed: str) -> Any:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"one of {', '.join(allowed)} was expected")
-        return str(value)
-
-    return check

@@ -48,7 +48,12 @@ class HeadScoreBook:
         """[n, L, H, kinds] of positions start .. stop - 1."""
         run = self._run
         if not isinstance(run, LiveRun):  # its weights have 8 bits
-            kept = [np.square(run.rows_at(p).astype(np.float32) / 255) for p in range(start, stop)]  # [L, H, p + 1]
+            recorded = [run.rows_at(p) for p in range(start, stop)]
+            if any(row is None for row in recorded):
+                raise BadInputError(
+                    "This recording is of a long run and kept only some attention rows: too few to name heads by."
+                )
+            kept = [np.square(row.astype(np.float32) / 255) for row in recorded if row is not None]  # [L, H, p + 1]
             return np.stack([
                 np.stack([row_scores(row[:, None], start + n, seen)[0] for row in layers])
                 for n, layers in enumerate(kept)

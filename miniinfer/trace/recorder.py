@@ -6,7 +6,6 @@ looks, and the final-norm vector gives the logits back. Arrays are copied to rea
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from miniinfer.trace.records import FloatArray, PooledMaps, SequenceRecord, Step
 if TYPE_CHECKING:
     import torch
 
+    from miniinfer.engine.clock import Mark
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.sequence import Sequence
     from miniinfer.engine.stage import Stage
@@ -41,19 +41,22 @@ class Recorder:
     """Watches steps of one engine. `record()` gives the last committed step."""
 
     def __init__(self, engine: Engine) -> None:
+        from miniinfer.engine.clock import DeviceClock
+
         self._engine = engine
+        self._clock = DeviceClock(engine.device, waits=False)
         self._prompts: dict[str, PooledPrompt] = {}
         self.newest: NewestRow | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self._stage_ms: defaultdict[str, float] = defaultdict(float)
+        self._marks: list[tuple[str, Mark, Mark]] = []  # read after the step: on a GPU no stage waits for another
         self._q: list[torch.Tensor] = []
         self._k: list[torch.Tensor] = []
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
-        self._mark = time.perf_counter()
+        self._start = self._mark = self._clock.mark()
 
     def start(self) -> None:
         """Call right before a step: forgets an unfinished one and starts the clock."""
@@ -62,8 +65,7 @@ class Recorder:
     def __call__(self, stage: Stage, state: StepState) -> None:
         from miniinfer.engine.lookup import pattern_row
 
-        now = time.perf_counter()
-        self._stage_ms[stage.name] += (now - self._mark) * 1000
+        self._marks.append((stage.name, self._mark, self._clock.mark()))
         if stage.name == "write_kv":
             # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
             self._q.append(state.q)
@@ -74,7 +76,7 @@ class Recorder:
         elif stage.name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
             self._rows.append(pattern_row(state, 0).clone())  # a view would hold the whole pattern of a prefill
-        self._mark = time.perf_counter()  # the recorder's own time belongs to no stage
+        self._mark = self._clock.mark()  # the recorder's own time belongs to no stage
 
     def _pool_prompts(self, layer: int, state: StepState) -> None:
         from miniinfer.engine.lookup import pattern_rows
@@ -116,20 +118,25 @@ class Recorder:
                     q[:, rows], self._pooled(seq, start, count),
                 )
             )
+        stage_ms: defaultdict[str, float] = defaultdict(float)
+        for name, begin, end in self._marks:
+            stage_ms[name] += self._clock.ms(begin, end)
+        step_ms = sum(stage_ms.values())
         kv_token = engine.kv_cache.position_bytes
         weights = model.weights
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
         return StepRecord(
             step,
             "prefill" if any(start < seq.num_prompt_tokens for seq, _, start in self._plan) else "decode",
-            sum(self._stage_ms.values()),
-            dict(self._stage_ms),
+            step_ms,
+            dict(stage_ms),
             tuple(parts),
             weight_bytes_read=weights.nbytes - skipped,
             kv_bytes_read=sum(p.context_len for p in parts) * kv_token,
             kv_used_bytes=sum(engine.used_bytes(seq) for seq, _, _ in self._plan),
             kv_allocated_bytes=sum(engine.allocated_bytes(seq) for seq, _, _ in self._plan),
             kv_reserved_bytes=engine.reserved_bytes(),
+            recording_ms=max(0.0, self._clock.ms(self._start, self._clock.mark()) - step_ms),
         )
 
     def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:

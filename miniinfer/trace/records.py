@@ -97,7 +97,11 @@ class SequenceRecord:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One engine step as it was measured and computed. Bytes are bytes, times milliseconds."""
+    """One engine step as it was measured and computed. Bytes are bytes, times milliseconds.
+
+    recording_ms: what the recorder took between the stages and behind them, in no stage and not in step_ms; None where
+    it was not kept.
+    """
 
     step: int
     phase: Phase
@@ -110,6 +114,7 @@ class StepRecord:
     kv_allocated_bytes: int
     kv_reserved_bytes: int
     notes: tuple[str, ...] = field(default=())
+    recording_ms: float | None = None
 
     @property
     def nbytes(self) -> int:
@@ -135,6 +140,7 @@ class StepMeta:
     kv_reserved_bytes: int
     weight_bytes_read: int
     kv_bytes_read: int
+    recording_ms: float | None = None
 
     @classmethod
     def of(cls, record: StepRecord, seq_id: str) -> StepMeta:
@@ -142,5 +148,5 @@ class StepMeta:
         return cls(
             record.step, record.phase, part.num_scheduled, part.context_len, record.step_ms, record.stage_ms,
             part.token_id, part.forced, part.logprob, part.coin, record.kv_used_bytes, record.kv_allocated_bytes,
-            record.kv_reserved_bytes, record.weight_bytes_read, record.kv_bytes_read,
+            record.kv_reserved_bytes, record.weight_bytes_read, record.kv_bytes_read, record.recording_ms,
         )

@@ -35,6 +35,7 @@ class KnownStep:
     logprob: float | None
     coin: float | None
     params: SamplingParams
+    recording_ms: float | None = None
 
 
 def resume_run(
@@ -164,6 +165,7 @@ def _record(
         kv_allocated_bytes=-(-context // cache.block_size) * cache.block_bytes,
         kv_reserved_bytes=engine.reserved_bytes(),
         notes=(NOTE,),
+        recording_ms=step.recording_ms,
     )
 
 

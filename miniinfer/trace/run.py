@@ -34,7 +34,7 @@ class RunInfo:
 
     run_id: str
     name: str
-    kind: Literal["live", "recorded"]
+    kind: Literal["live", "recorded", "saved"]
     model_name: str
     model: ModelConfig
     device: str
@@ -81,8 +81,8 @@ class Run(Protocol):
         """What the model would have said after `position`."""
         ...
 
-    def rows_at(self, position: int) -> ByteArray:
-        """[L, H, position + 1] u8: every head's attention row of one position."""
+    def rows_at(self, position: int) -> ByteArray | None:
+        """[L, H, position + 1] u8: every head's attention row of one position; None where a recording kept none."""
         ...
 
     def head_rows(self, layer: int, head: int, start: int, stop: int) -> ByteArray:

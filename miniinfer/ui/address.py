@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.ui.saved_runs import EXAMPLE_ID
 from miniinfer.ui.session import Session
 
 NOT_THERE = (
-    "The run of this address is not among the saved ones: it was deleted, or this is another computer or folder. The "
-    "page Runs lists those that are saved; this is the example."
+    "The run of this address is not among the saved ones: it was deleted, it was a recording of a server that has "
+    "ended (open its file again), or this is another computer or folder. The page Runs lists those that are saved; "
+    "this is the example."
 )
 MOST_DIGITS = 9
+BROWSER = "miniinfer_browser"  # the cookie that transport/browser.js writes
+BROWSER_NAME = re.compile(r"[\w-]{12}", re.ASCII)
 
 
 def place_of(session: Session) -> dict[str, str]:
@@ -37,6 +43,9 @@ def read_address(session: Session) -> None:
     if before is session:
         return
     st.session_state["session"] = session
+    named = str(st.context.cookies.get(BROWSER, ""))
+    if BROWSER_NAME.fullmatch(named):
+        session.keeper.browser = named
     token, run_id, step = (st.query_params.get(name) for name in ("s", "run", "step"))
     number = int(step) if step is not None and step.isdecimal() and len(step) <= MOST_DIGITS else None
     with session.lock:
@@ -51,8 +60,8 @@ def read_address(session: Session) -> None:
             return
         if there or run_id is None:
             return
-        fresh = token is not None and run_id in ("example", "r1") and not session.keeper.waiting
+        fresh = token is not None and run_id in (EXAMPLE_ID, "r1") and not session.keeper.waiting
         if fresh and session.timeline.current is not None and number is not None and number <= 1:
             session.timeline.cursor = number  # nothing had been done yet: the example again
-        elif run_id != "example":
+        elif run_id != EXAMPLE_ID:
             session.error = NOT_THERE

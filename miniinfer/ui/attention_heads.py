@@ -9,11 +9,11 @@ import streamlit as st
 
 from miniinfer.figures.attention_heads_plots import heads_map
 from miniinfer.figures.attention_tables import heads_table
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.head_kinds import FEWEST_ROWS, KINDS, MEANINGS, MIXED, THRESHOLDS, HeadScores
 from miniinfer.trace.head_scores import PROBE_TOKENS, HeadScoreBook, probe_ids, probe_scores, sampled_positions
 from miniinfer.ui.attention_look import Look, choose_head, plot
+from miniinfer.ui.table_twin import draw_saves
 
 RUN, PROBE = "this run", "a text that repeats"
 SHARE = st.column_config.NumberColumn(format="percent", width=96)
@@ -55,17 +55,14 @@ def draw_heads(look: Look) -> None:
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row",
         placeholder="",
     )
-    left, right = st.columns([5, 1], vertical_alignment="center")
+    left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     exact = look.live is not None or source == PROBE
     left.caption(
         "A click on a square or on a line chooses the head. Sorted by the kind shown; a click on a column's name "
         f"sorts by that. Figures: {(Provenance.COMPUTED if exact else Provenance.RECORDED).value}"
         f"{'' if exact else ', from weights of 8 bits'}."
     )
-    right.download_button(
-        "Save CSV", lambda: frame_to_csv(table), file_name="heads.csv", mime="text/csv", key="attention_heads_csv",
-        width="stretch", on_click="ignore",
-    )
+    draw_saves(table, "attention_heads", "heads.csv", places)
     with st.expander("What do the names mean?"):
         for name in KINDS:
             st.text(f"{name}: at least {THRESHOLDS[name]:.0%} of the weight, on average, {MEANINGS[name]}.")

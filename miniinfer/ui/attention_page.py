@@ -17,7 +17,9 @@ from miniinfer.ui.attention_look import HEAD, LAYER, POSITION, Look
 from miniinfer.ui.attention_mix import draw_mix
 from miniinfer.ui.attention_rope import draw_rope
 from miniinfer.ui.attention_scores import draw_scores
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[Look], None]] = {
     "Scores to weights": draw_scores, "Value mix": draw_mix, "RoPE": draw_rope, "All heads": draw_heads,
@@ -83,12 +85,9 @@ def _draw(session: Session, run: Run, length: int) -> None:
             st.text(SINK)
             if look.live is not None:
                 st.text(_sink_here(look))
-    view = st.segmented_control(
-        "View", list(VIEWS), default="Scores to weights", key="attention_view", required=True,
-        label_visibility="collapsed", persist_state="session", width="stretch",
-    ) or "Scores to weights"  # fmt: skip
+    view = draw_views("attention_view", list(VIEWS), "Scores to weights")
     if look.live is None and view not in WITHOUT_MODEL:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(session))
         if session.status.state == "failed":
             st.text(session.status.text)
         return

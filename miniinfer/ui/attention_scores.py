@@ -8,11 +8,11 @@ import streamlit as st
 from miniinfer.figures.attention_plots import MapLook, maps_figure
 from miniinfer.figures.attention_tables import maps_table, recorded_row_table, row_table
 from miniinfer.figures.attention_words import RECORDED
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
 from miniinfer.ui.attention_look import KEY, Look, plot, twin
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.recorded_words import when_live
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
 HEIGHT = 352
@@ -43,7 +43,7 @@ def draw_scores(look: Look) -> None:
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
     if look.live is None:
-        st.text(RECORDED)
+        st.text(RECORDED + when_live(look.session))
         table = recorded_row_table(look.weights, look.text, hide_first=look.hide_first)
         draw_table_twin(table, "attention_row", source, "row.csv")
         return
@@ -62,16 +62,13 @@ def _row(look: Look, shown: HeadMaps) -> None:
     table = row_table(row, shown, look.text, hide_first=look.hide_first)
     if look.length > WHOLE:
         table = table.sort_values("weight", ascending=False, kind="stable")
-    left, right = st.columns([5, 1], vertical_alignment="center")
+    left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.text(
         f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
         f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
         f"{float(row.pattern[best]):.6f}."
     )
-    right.download_button(
-        "Save CSV", lambda: frame_to_csv(table), file_name="row.csv", mime="text/csv", key="attention_row_csv",
-        width="stretch", on_click="ignore",
-    )
+    draw_saves(table, "attention_row", "row.csv", places)
     picked = st.dataframe(
         table, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
         row_height=26, on_select="rerun", selection_mode="single-row", placeholder="",

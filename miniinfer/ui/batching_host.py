@@ -158,7 +158,7 @@ class SessionBatch:
                 if ask.abort is not None and ask.abort < len(self.run.requests):
                     self.abort(self.run.requests[ask.abort].request_id)
                 if ask.want is not None:
-                    self.step_to(ask.want)
+                    self.step_to(ask.want, STEPPING_SECONDS)
             except MiniInferError as error:
                 self.error = str(error)
 

@@ -6,12 +6,13 @@ import streamlit as st
 
 from miniinfer.figures.batching_plots import lanes_figure, outcome_line
 from miniinfer.figures.batching_tables import lanes_table, outcomes_table
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_outcome import BatchOutcome
 from miniinfer.ui.batching_look import BatchLook
 from miniinfer.ui.batching_outcomes import measure_outcomes, words_of
-from miniinfer.ui.cost_look import PLOT, draw_table, task
+from miniinfer.ui.cost_look import task
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 VIEW = "batching_outcomes"
 HEIGHT = 350
@@ -60,17 +61,17 @@ def draw_lesson(look: BatchLook) -> None:
                 lanes_figure(outcome, until, look.colours, HEIGHT), key=f"batching_lanes_{outcome.settings.batching}",
                 config=PLOT, alt=f"Lanes of all requests under {words_of(outcome.settings)} against wall time",
             )
-    draw_table(
+    draw_table_twin(
         outcomes_table(found), "batching_outcomes",
         {
             Provenance.MEASURED: "times and tokens/s; each outcome ran once, on this machine as busy as it was",
             Provenance.COMPUTED: "slots, blocks, counts",
         },
-        "four-outcomes.csv", COLUMNS, height=142,
+        "four-outcomes.csv", columns=COLUMNS, height=142,
     )
-    st.download_button(
-        "Save all lanes as CSV", frame_to_csv(lanes_table(found)), file_name="lanes.csv", mime="text/csv",
-        key="batching_lanes_csv",
+    draw_saves(
+        lanes_table(found), "batching_lanes", "lanes.csv", st.columns(2), "Save all lanes as CSV",
+        "Save all lanes as Parquet",
     )
 
 

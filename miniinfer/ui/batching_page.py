@@ -14,6 +14,7 @@ from miniinfer.ui.batching_requests import DRAWN, draw_requests
 from miniinfer.ui.batching_tables import draw_tables
 from miniinfer.ui.cost_look import take_in
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 PICTURE, REQUESTS, PROOF, TABLES = "Step by step", "Requests and settings", "Batched or alone", "Tables"
 VIEWS: dict[str, Callable[[BatchLook], None]] = {
@@ -46,10 +47,7 @@ def draw_batching(session: Session) -> None:
             if goto := st.session_state.pop(GOTO, None):
                 st.session_state["batching_view"] = goto
             with st.container(key="batching_head", horizontal=True, vertical_alignment="center", gap="small"):
-                chosen = st.segmented_control(
-                    "View", list(VIEWS), default=PICTURE, key="batching_view", required=True,
-                    label_visibility="collapsed", persist_state="session",
-                )
+                chosen = draw_views("batching_view", list(VIEWS), PICTURE, stretch=False)
                 draw_preset(session)
                 clicked = st.button(
                     "Run", key="batching_run", type="primary",

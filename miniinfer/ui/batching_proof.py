@@ -9,7 +9,8 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_records import AloneComparison
 from miniinfer.ui.batching_look import BatchLook
 from miniinfer.ui.batching_outcomes import compare_alone
-from miniinfer.ui.cost_look import RESULTS, draw_table, task
+from miniinfer.ui.cost_look import RESULTS, task
+from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "batching_alone"
 ALL = "all that have a token"
@@ -48,9 +49,10 @@ def draw_proof(look: BatchLook) -> None:
     found = _merged(look)
     if found:
         st.markdown(f"**{verdict(list(found.values()))}**")
-        draw_table(
+        draw_table_twin(
             alone_table(list(found.values())), "batching_alone",
-            {Provenance.COMPUTED: f"from this run's own tensors, in {trace.dtype}"}, "batched-or-alone.csv", COLUMNS,
+            {Provenance.COMPUTED: f"from this run's own tensors, in {trace.dtype}"}, "batched-or-alone.csv",
+            columns=COLUMNS,
         )
     else:
         st.text("The comparison will stand here: same tokens or not, largest logit difference, and smallest margin.")

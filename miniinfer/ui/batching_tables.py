@@ -7,7 +7,7 @@ import streamlit as st
 from miniinfer.figures.batching_tables import blocks_table, requests_table, rows_table, timeline_table
 from miniinfer.provenance import Provenance
 from miniinfer.ui.batching_look import BatchLook
-from miniinfer.ui.cost_look import draw_table
+from miniinfer.ui.table_twin import draw_table_twin
 
 ONE = st.column_config.NumberColumn(format="%.1f")
 PROBABILITY = st.column_config.NumberColumn(format="%.4f")
@@ -32,13 +32,17 @@ def draw_tables(look: BatchLook) -> None:
             step = int(st.number_input("After step", 1, last, last, 1, key=key, width=160))
     if chosen == "Rows":
         columns = dict.fromkeys(("probability", "raw probability", "margin", "coin"), PROBABILITY)
-        draw_table(rows_table(trace), "batching_rows", BOTH, "batch-rows.csv", columns, height=HEIGHT)
+        draw_table_twin(
+            rows_table(trace), "batching_rows", BOTH, "batch-rows.csv", columns=columns, height=HEIGHT
+        )
     elif chosen == "Requests":
         columns = {"TTFT ms": ONE, "TPOT ms": ONE}
-        draw_table(requests_table(trace, step), "batching_requests", BOTH, "batch-requests.csv", columns)
+        draw_table_twin(requests_table(trace, step), "batching_requests", BOTH, "batch-requests.csv", columns=columns)
     elif chosen == "Blocks":
         sources = {Provenance.COMPUTED: f"the pool after step {step}"}
-        draw_table(blocks_table(trace, step), "batching_blocks", sources, "batch-blocks.csv", {}, height=HEIGHT)
+        draw_table_twin(blocks_table(trace, step), "batching_blocks", sources, "batch-blocks.csv", height=HEIGHT)
     else:
         columns = {"ms": ONE, "end ms": ONE}
-        draw_table(timeline_table(trace), "batching_timeline", BOTH, "batch-timeline.csv", columns, height=HEIGHT)
+        draw_table_twin(
+            timeline_table(trace), "batching_timeline", BOTH, "batch-timeline.csv", columns=columns, height=HEIGHT
+        )

@@ -13,6 +13,7 @@ from miniinfer.ui.break_controls import NONE, draw_controls
 from miniinfer.ui.break_run import Answer, Question, run_both
 from miniinfer.ui.break_views import draw_code, draw_facts, draw_loss, draw_side_by_side, draw_tables
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[Answer], None]] = {
     "Side by side": draw_side_by_side, "Loss": draw_loss, "Tables": draw_tables,
@@ -94,11 +95,7 @@ def _draw_answer(session: Session, question: Question) -> None:
     if question.fault is not None:
         fault = question.fault
         views["Code"] = lambda _answer: draw_code(fault)
-    chosen = st.segmented_control(
-        "View", list(views), default="Side by side", key="break_view", required=True, label_visibility="collapsed",
-        persist_state="session", width="stretch",
-    )
-    views.get(chosen or "", draw_side_by_side)(answer)
+    views[draw_views("break_view", list(views), "Side by side")](answer)
 
 
 def _what_will_stand_here(session: Session) -> None:

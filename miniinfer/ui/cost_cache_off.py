@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import streamlit as st
 
-from miniinfer.figures.cost_comparisons import cache_ratio_figure, cache_time_figure
-from miniinfer.figures.cost_tables import cache_off_table
-from miniinfer.figures.cost_words import busy_note, gain_sentence
+from miniinfer.figures.cost_comparisons import cache_ratio_figure, cache_time_figure, positions_figure
+from miniinfer.figures.cost_tables import cache_off_table, positions_table
+from miniinfer.figures.cost_words import busy_note, gain_sentence, times
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import CacheOff
 from miniinfer.provenance import Provenance
-from miniinfer.ui.cost_look import PLOT, CostLook, draw_table, measure_button
+from miniinfer.ui.cost_look import CostLook, measure_button
 from miniinfer.ui.cost_task import Say
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "cache_off"
 HEIGHT = 280
@@ -32,10 +34,7 @@ def draw_cache_off(look: CostLook) -> None:
         "run is not touched. Up to a minute.",
     )
     if found is None:
-        st.caption(
-            "With the cache a step computes one position and reads the keys and values of all earlier ones. Without it "
-            "every step computes all positions anew, with the same result. The proof and both times will stand here."
-        )
+        _counted(look)
         return
     st.markdown(f"**{_verdict(found)}**")
     st.text(gain_sentence(found.lengths) + busy_note([s for one in found.lengths for s in (one.on, one.off)]))
@@ -53,10 +52,35 @@ def draw_cache_off(look: CostLook) -> None:
         Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round",
         Provenance.COMPUTED: "positions, differences and margins of logits",
     }
-    draw_table(cache_off_table(found), "cost_cache_off", sources, "cache-on-off.csv", COLUMNS)
+    draw_table_twin(cache_off_table(found), "cost_cache_off", sources, "cache-on-off.csv", columns=COLUMNS)
     with st.expander("The tokens, both ways"):
         st.text(f"with: {''.join(look.text(i) for i in found.on_ids)}")
         st.text(f"without: {''.join(look.text(i) for i in found.off_ids)}")
+
+
+def _counted(look: CostLook) -> None:
+    """Before anything is measured: how many positions the run's own steps computed, and would have without a cache."""
+    st.text(
+        "With the cache a step computes its new positions and reads the keys and values of all earlier ones. Without "
+        "it every step computes all positions anew, with the same result. The proof and both times will stand here."
+    )
+    steps = look.run.steps
+    computed, anew = sum(m.num_scheduled for m in steps), sum(m.context_len for m in steps)
+    if not steps:
+        return
+    st.markdown(
+        f"**The {len(steps):,} steps of this run computed {computed:,} positions. Without the cache: {anew:,}, "
+        f"{times(anew / computed)} as many**"
+    )
+    st.plotly_chart(
+        positions_figure(steps, look.colours, HEIGHT), key="cost_positions", config=PLOT,
+        alt="Positions computed by each step, with and without the cache",
+    )
+    st.caption(
+        "Positions that go through the model in each step. More positions are not as much more time, for they share "
+        "one reading of the weights; that is what the measurement shows."
+    )
+    draw_table_twin(positions_table(steps), "cost_positions", Provenance.COMPUTED, "positions.csv", height=160)
 
 
 def _measure(look: CostLook, say: Say) -> Measurement[CacheOff]:

@@ -10,8 +10,10 @@ from miniinfer.figures.cost_words import busy_note, megabytes, times
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import Calibration, Curve
 from miniinfer.provenance import Provenance
-from miniinfer.ui.cost_look import PLOT, CostLook, calibrate_button, draw_table, measure_button
+from miniinfer.ui.cost_look import CostLook, calibrate_button, measure_button
 from miniinfer.ui.cost_task import Say
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "curve"
 HEIGHT = 300
@@ -27,13 +29,14 @@ def draw_curve(look: CostLook) -> None:
     measured: Curve | None = look.result(VIEW)
     curve = measured or Curve(token_costs(look.model), ())
     calibration = look.calibration()
+    own = [(m.context_len, m.step_ms) for m in look.run.steps if m.phase == "decode"]
     with st.container(horizontal=True):
         measure_button(
             look, VIEW, f"Measure at {len(LENGTHS)} lengths", lambda say: _measure(look, say),
             "Fills a cache of its own with this run's text, again and again, and times decode steps at "
             f"{', '.join(f'{n:,}' for n in LENGTHS)} positions in turn. The run is not touched. Up to a minute.",
         )
-        calibrate_button(look, calibration)
+        calibrate_button(look, calibration, primary=False)
     st.markdown(f"**{_headline(curve)}**")
     left, right = st.columns(2, gap="medium")
     with left:
@@ -44,20 +47,25 @@ def draw_curve(look: CostLook) -> None:
         st.caption("Weights are flat; the cache is a line that starts at nothing. Counted from the tensors: computed.")
     with right:
         known = calibration if isinstance(calibration, Calibration) else None
-        if measured is None and known is None:
-            st.text(f"No time yet. Measure at some lengths, or: {calibration}")
+        if measured is None and known is None and not own:
+            st.text(
+                "No time yet: step the run on, and its decode steps stand here as points; measure at some lengths; or "
+                f"calibrate. {calibration}"
+            )
         else:
             st.plotly_chart(
-                curve_time_figure(curve, known, look.colours, HEIGHT), key="cost_curve_time", config=PLOT,
+                curve_time_figure(curve, own, known, look.colours, HEIGHT), key="cost_curve_time", config=PLOT,
                 alt="Milliseconds of a decode step over the positions in the cache",
             )
-            st.caption(_times_caption(curve, calibration))
+            st.caption(_times_caption(curve, own, calibration))
     sources = {
         Provenance.COMPUTED: "bytes",
-        Provenance.MEASURED: "ms, ratio to the shortest by round",
-        Provenance.ESTIMATED: "estimated ms",
+        **({Provenance.MEASURED: "ms, ratio to the shortest by round"} if curve.times else {}),
+        **({Provenance.ESTIMATED: "estimated ms"} if known else {}),
     }
-    draw_table(curve_table(curve, known), "cost_curve", sources, "per-token.csv", COLUMNS, height=190)
+    draw_table_twin(
+        curve_table(curve, known), "cost_curve", sources, "per-token.csv", columns=COLUMNS, height=190
+    )
 
 
 def _measure(look: CostLook, say: Say) -> Measurement[Curve]:
@@ -79,13 +87,12 @@ def _headline(curve: Curve) -> str:
     return text
 
 
-def _times_caption(curve: Curve, calibration: Calibration | str) -> str:
+def _times_caption(curve: Curve, own: list[tuple[int, float]], calibration: Calibration | str) -> str:
+    said = f"Grey: the {len(own):,} decode steps of this run as it was stepped (measured). " if own else ""
     if curve.times:
         step = curve.times[0].step
-        said = f"Measured: medians of {step.rounds} with the 10th to 90th percentile, {step.warm_up} thrown away."
+        said += f"Line: medians of {step.rounds} with the 10th to 90th percentile, {step.warm_up} thrown away."
         said += busy_note([t.step for t in curve.times])
-    else:
-        said = "Nothing is measured yet."
     if isinstance(calibration, Calibration):
         return f"{said} Dashed: all these bytes at {calibration.bytes_per_second / 1e9:.1f} GB/s, an estimate."
     return f"{said} {calibration}"

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
-from miniinfer.figures.palette import Palette, palette
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.measure.records import Calibration
-from miniinfer.models.display import display_bytes, visible
 from miniinfer.models.paths import data_home
-from miniinfer.provenance import Provenance
-from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.cost_task import CostTask, Say
-from miniinfer.ui.session import Session
+from miniinfer.ui.run_look import LiveRunLook
 
 if TYPE_CHECKING:
     from miniinfer.measure.progress import Measurement
-    from miniinfer.models.loader import LoadedModel
 
-PLOT = {"displayModeBar": False}
 TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
 MAX_RESULTS = 24
 POLL_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class CostLook:
-    """A live run, looked at without touching it."""
-
-    session: Session
-    run: LiveRun
-
-    @property
-    def model(self) -> LoadedModel:
-        """That of the run, which may be another one than the tab's next run will have."""
-        return cast("LoadedModel", self.run.engine.model)
+class CostLook(LiveRunLook):
+    """A live run, and what was measured beside it."""
 
     @property
     def dtype(self) -> str:
@@ -50,13 +32,6 @@ class CostLook:
     def where(self) -> str:
         """The device in a word: without a GPU nothing pretends to be one."""
         return self.run.info.device.upper()
-
-    @property
-    def colours(self) -> Palette:
-        return palette(dark=st.context.theme.type == "dark")
-
-    def text(self, token_id: int) -> str:
-        return visible(display_bytes(self.model.token_bytes[token_id]))
 
     def result(self, view: str) -> Any:
         """What this view measured for this run, or None."""
@@ -103,24 +78,28 @@ def take_in() -> None:
     st.session_state[NOTICE] = done.error or ("The measurement was cancelled." if done.state == "cancelled" else None)
 
 
-def measure_button(look: CostLook, view: str, label: str, prepare: Callable[[Say], Measurement[Any]], why: str) -> None:
-    """A button that starts a measurement. why: what it does to the run (nothing) and how long it takes."""
+def measure_button(
+    look: CostLook, view: str, label: str, prepare: Callable[[Say], Measurement[Any]], why: str, *, primary: bool = True
+) -> None:
+    """A button that starts a measurement. why: what it does to the run (nothing) and how long it takes. primary: the
+    view has nothing else to show before it."""
     running = task() is not None
     again = look.result(view) is not None
     if st.button(
-        f"{label} again" if again else label, key=f"cost_measure_{view}", type="secondary" if again else "primary",
-        disabled=running, help="A measurement is running; wait for it or cancel it." if running else why,
+        f"{label} again" if again else label, key=f"cost_measure_{view}", disabled=running,
+        type="primary" if primary and not again else "secondary",
+        help="A measurement is running; wait for it or cancel it." if running else why,
     ):
         start(look, view, prepare)
 
 
-def calibrate_button(look: CostLook, found: Calibration | str) -> None:
+def calibrate_button(look: CostLook, found: Calibration | str, *, primary: bool = True) -> None:
     """Measures what the machine can do, and keeps it for later visits."""
     running = task() is not None
     known = isinstance(found, Calibration)
     if st.button(
         "Calibrate again" if known else "Calibrate this machine", key="cost_calibrate", disabled=running,
-        type="secondary" if known else "primary",
+        type="primary" if primary and not known else "secondary",
         help="A measurement is running; wait for it or cancel it." if running
         else "Reads a large buffer and multiplies large matrices for about two seconds. The result is kept.",
     ):
@@ -136,24 +115,6 @@ def _calibration(look: CostLook) -> Measurement[Calibration]:
     found = yield from calibrate(torch.device(look.run.info.device))
     save_calibration(found, data_home())
     return found
-
-
-def draw_table(
-    frame: pd.DataFrame, key: str, sources: Mapping[Provenance, str], file_name: str, columns: Mapping[str, Any],
-    csv: pd.DataFrame | None = None, height: int | None = None,
-) -> None:
-    """A sortable table, where its columns come from, and its CSV (or a longer one)."""
-    options: dict[str, Any] = {"height": height} if height else {}
-    st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, column_config=dict(columns), row_height=26,
-        placeholder="", **options,
-    )
-    left, right = st.columns([5, 1], vertical_alignment="center")
-    left.caption(" · ".join(f"{source.value}: {what}" for source, what in sources.items()))
-    right.download_button(
-        "Save CSV", frame_to_csv(frame if csv is None else csv), file_name=file_name, mime="text/csv",
-        key=f"{key}_csv", width="stretch",
-    )
 
 
 def draw_progress(page: str, verb: str) -> None:

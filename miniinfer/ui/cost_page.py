@@ -14,7 +14,9 @@ from miniinfer.ui.cost_precision import draw_precision
 from miniinfer.ui.cost_predict import draw_predict
 from miniinfer.ui.cost_roofline import draw_roofline
 from miniinfer.ui.cost_time import draw_time
+from miniinfer.ui.page import draw_waiting, page
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[CostLook], None]] = {
     "Where time goes": draw_time, "Why": draw_roofline, "Per token": draw_curve, "Cache on / off": draw_cache_off,
@@ -28,23 +30,17 @@ def draw_cost(session: Session) -> None:
 
     @st.fragment
     def body() -> None:
-        with st.container(key="page_body"), st.container(key="cost"):
-            st.subheader("What does a token cost, and where does the time go?", anchor=False)
+        with page("cost", "What does a token cost, and where does the time go?"):
             run = session.timeline.current
             if not isinstance(run, LiveRun):
-                if session.status.state == "failed":
-                    st.text(session.status.text)
-                st.text(
-                    "Times, bytes and operations of the real model will stand here as soon as it is loaded; how far it "
-                    "is stands at the top. A recorded run cannot be measured."
+                draw_waiting(
+                    session, "Times, bytes and operations of the real model will stand here",
+                    "A recorded run cannot be measured.",
                 )
                 return
-            chosen = st.segmented_control(
-                "View", list(VIEWS), default="Where time goes", key="cost_view", required=True,
-                label_visibility="collapsed", persist_state="session", width="stretch",
-            )
+            chosen = draw_views("cost_view", list(VIEWS), "Where time goes")
             _draw_task()
-            VIEWS[chosen or "Where time goes"](CostLook(session, run))
+            VIEWS[chosen](CostLook(session, run))
 
     body()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,16 @@ from miniinfer.errors import MiniInferError
 from miniinfer.figures.cost_comparisons import margin_figure
 from miniinfer.figures.cost_plots import precision_figure
 from miniinfer.figures.cost_tables import precision_table, precision_tokens_table
+from miniinfer.figures.cost_words import megabytes
+from miniinfer.figures.kv_words import exact, listed
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import PrecisionComparison
 from miniinfer.provenance import Provenance
-from miniinfer.ui.cost_look import PLOT, CostLook, draw_table, measure_button
+from miniinfer.ui.cost_look import CostLook, measure_button
 from miniinfer.ui.cost_task import Say
+from miniinfer.ui.page import card
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_table_twin
 
 if TYPE_CHECKING:
     from miniinfer.engine.weights import ModelLike
@@ -25,6 +29,13 @@ if TYPE_CHECKING:
 VIEW = "precision"
 OWN, GREEDY = "this run's settings", "greedy"
 DTYPES = ("float32", "bfloat16", "packed")
+PRECISIONS = {
+    "float32": "4 bytes a number, 24 bits of it precise. What the others are held against.",
+    "bfloat16": "2 bytes, 8 bits precise, in weights, activations and cache; sampling stays in float32.",
+    "packed": "the file's own 4-bit blocks, multiplied as they are (their scales rounded to bfloat16); what has "
+    "no such blocks, the unembed matrix above all, in float16. Everything between two products, and the cache, in "
+    "float32.",
+}
 HEIGHT = 280
 WHOLE, TWO = st.column_config.NumberColumn(format="localized"), st.column_config.NumberColumn(format="%.2f")
 THREE = st.column_config.NumberColumn(format="%.3f")
@@ -45,10 +56,7 @@ def draw_precision(look: CostLook) -> None:
         )
         _button(look, way == GREEDY)
     if found is None:
-        st.caption(
-            "Fewer bytes a weight, fewer bytes to move: how much faster is it, and where does the text become another "
-            "one? The runs will stand here side by side."
-        )
+        _explain(look)
         return
     with st.container(key="cost_verdict"):
         st.text(_verdict(look, found))  # no markup: it holds tokens
@@ -73,13 +81,36 @@ def draw_precision(look: CostLook) -> None:
         Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
         f"{decode.warm_up} before thrown away; ratio by round{allocator}",
     }
-    draw_table(precision_table(found), "cost_precision", sources, "precision.csv", COLUMNS)
+    draw_table_twin(precision_table(found), "cost_precision", sources, "precision.csv", columns=COLUMNS)
+    with st.expander("What does each precision keep?"):
+        _say_what_they_are(look)
     with st.expander("Token by token"):
         texts = {t.token_id: look.text(t.token_id) for run in found.runs for t in run.tokens}
         frame = precision_tokens_table(found, texts)
         fine = {name: THREE for name in frame.columns if name.startswith(("margin", "probability"))}
         each = {Provenance.COMPUTED: "margin: the lead of the best raw logit over the second; probability: raw"}
-        draw_table(frame, "cost_precision_tokens", each, "precision-tokens.csv", fine)
+        draw_table_twin(frame, "cost_precision_tokens", each, "precision-tokens.csv", columns=fine)
+
+
+def _explain(look: CostLook) -> None:
+    """What the precisions are, before they are compared."""
+    info = look.run.info
+    with card("Fewer bytes a weight, fewer bytes to move: how much faster, and does the text become another one?"):
+        _say_what_they_are(look)
+        one = exact(info.model.kv_bytes_per_token(info.itemsize))
+        st.text(
+            f"This run is in {info.dtype}: {megabytes(info.weight_bytes)} of weights with the embedding, "
+            f"{one} of keys and values a position (computed). The same prompt, settings and coins run in each; bytes, "
+            "times, how far logits and distributions lie from the first, and the first token that differs, with its "
+            "margin, will stand here."
+        )
+
+
+def _say_what_they_are(look: CostLook) -> None:
+    for dtype in dtypes_for(look):
+        st.text(f"{dtype}: {PRECISIONS[dtype]}")
+    if "packed" not in dtypes_for(look):
+        st.text("packed needs a GGUF file and the CPU, so it is not among them here.")
 
 
 def _button(look: CostLook, greedy: bool) -> None:
@@ -96,12 +127,6 @@ def dtypes_for(look: CostLook) -> tuple[str, ...]:
     """Those in which this run's model can be loaded where it is: packed weights are a GGUF file's, on the CPU."""
     packable = look.run.info.device == "cpu" and not look.model.source.is_dir()
     return tuple(dtype for dtype in DTYPES if packable or dtype != "packed")
-
-
-def listed(words: Iterable[str]) -> str:
-    """a, b and c."""
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[PrecisionComparison]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
 from miniinfer.figures.cost_comparisons import bars_figure
 from miniinfer.figures.cost_words import ms, times
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.cost_look import NOTICE, PLOT, CostLook
+from miniinfer.ui.cost_look import CostLook
 from miniinfer.ui.cost_time import run_steps_table
+from miniinfer.ui.page import card, run_action
+from miniinfer.ui.run_look import PLOT
 
 GUESSES = "cost_guesses"
 OUTPUT = 9  # tokens that the reveal steps to, if the run has fewer: the first and eight decode steps
@@ -78,21 +79,24 @@ def answer_of(run: LiveRun) -> Answer | None:
 def _ask(look: CostLook, guesses: dict[str, Guess], decoded: int) -> None:
     prompt = look.run.info.num_prompt_tokens
     st.markdown(f"**Which bar is longer: the prefill of {prompt:,} tokens, or the {decoded} decode steps after it?**")
-    with st.form("cost_guess", border=False):
+    left, right = st.columns([4, 7], gap="large")
+    with left, st.form("cost_guess", border=False):
         longer = st.radio("The longer bar", ["prefill", "decode"], key="cost_longer", horizontal=True)
         factor = st.number_input(
             "How many times as long does one decoded token take as one prompt token?", key="cost_factor",
-            min_value=0.01, max_value=10_000.0, value=1.0, step=0.5, width=420,
+            min_value=0.01, max_value=10_000.0, value=1.0, step=0.5,
         )
         if st.form_submit_button("Reveal", type="primary"):
-            try:
+            def reveal() -> None:
                 _step_on(look, decoded)
                 guesses[look.run.info.run_id] = Guess(str(longer), float(factor))
-                st.session_state[NOTICE] = None
-            except MiniInferError as error:
-                st.session_state[NOTICE] = str(error)
-            st.rerun()
-    st.caption("The reveal steps the run on, if it has fewer tokens, and takes the times of its own steps.")
+
+            run_action("cost", reveal)
+    with right, card("The answer will stand here"):
+        st.text(
+            "Both bars as this run's own steps took them, once all together and once for a single token of each. The "
+            "reveal steps the run on, if it has fewer tokens."
+        )
 
 
 def _step_on(look: CostLook, decoded: int) -> None:

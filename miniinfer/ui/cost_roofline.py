@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from miniinfer.figures.cost_plots import roofline_figure
 from miniinfer.figures.cost_tables import roofline_table
-from miniinfer.figures.cost_words import machine_sentence, ms
-from miniinfer.measure.records import Calibration, StepTimes
+from miniinfer.figures.cost_words import machine_sentence, megabytes, ms
+from miniinfer.measure.records import Calibration, CountedParts, StepTimes
 from miniinfer.measure.summary import weights_read
 from miniinfer.provenance import Provenance
-from miniinfer.ui.cost_look import PLOT, CostLook, calibrate_button, draw_table
-from miniinfer.ui.cost_time import VIEW, measure_times_button
+from miniinfer.ui.cost_look import CostLook, calibrate_button
+from miniinfer.ui.cost_run import counted_pair
+from miniinfer.ui.cost_time import VIEW, draw_nothing_timed, measure_times_button
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.table_twin import draw_table_twin
 
 HEIGHT = 330
 WHOLE = st.column_config.NumberColumn(format="localized")
@@ -27,59 +32,72 @@ COLUMNS = {
 
 
 def draw_roofline(look: CostLook) -> None:
-    found: tuple[StepTimes, StepTimes] | None = look.result(VIEW)
-    calibration = look.calibration()
-    with st.container(horizontal=True):
+    if not look.run.steps:
+        draw_nothing_timed(look)
+        return
+    measured: tuple[StepTimes, StepTimes] | None = look.result(VIEW)
+    calibration, roofs = look.calibration(), None
+    with st.container(horizontal=True, vertical_alignment="center"):
         calibrate_button(look, calibration)
         measure_times_button(look)
-    if not isinstance(calibration, Calibration):
-        st.text(calibration)
-    else:
-        st.caption(machine_sentence(calibration))
-    if found is None:
-        st.caption(
-            "Once this run's steps are measured and the machine is calibrated, each stage stands here as a point: "
-            "to the right the more it computes for each byte it moves, upwards the faster it computes. Where the "
-            "sloped roof is above it, memory is the limit; where the flat one is, arithmetic."
-        )
-        return
-    if not isinstance(calibration, Calibration):
-        return
-    if look.dtype not in calibration.operations_per_second:
-        st.text(f"{look.dtype} was not calibrated; calibrate again.")
-        return
-    prefill, decode = found
-    st.markdown(f"**{_headline(decode, calibration, look.dtype)}**")
+        if not isinstance(calibration, Calibration):
+            st.caption(f"{calibration} With it, the roofs are drawn.")
+        elif look.dtype not in calibration.operations_per_second:
+            st.caption(f"{look.dtype} was not calibrated; calibrate again.")
+        else:
+            roofs = calibration
+            st.caption(machine_sentence(calibration))
+    steps: Sequence[CountedParts] = measured or counted_pair(look)
     order = look.run.info.params.order
+    st.markdown(f"**{_headline(steps, roofs, look.dtype)}**")
     st.plotly_chart(
-        roofline_figure(found, calibration, look.dtype, order, look.colours, HEIGHT), key="cost_roofline", config=PLOT,
-        alt="Roofline of this machine with each stage of a prefill and a decode step",
+        roofline_figure(steps, roofs, look.dtype, order, look.colours, HEIGHT), key="cost_roofline", config=PLOT,
+        alt="Each stage of a prefill and a decode step by its operations a byte and a second, and the machine's roofs",
     )
-    st.caption(
-        "Square: prefill, round: decode; the larger, the more of its step's time. One token uses each weight once, "
-        f"so decode does few operations for each byte; a prefill of {prefill.num_tokens:,} tokens uses each weight "
-        f"{prefill.num_tokens:,} times for one reading. A point far under its roof waits for neither: that is the "
-        "fixed cost of many small calls."
-    )
+    st.caption(_reading(steps))
+    whose = "measured beside the run" if measured else "in the run, as it was stepped"
     sources = {
-        Provenance.MEASURED: "ms, GB/s, GFLOP/s",
+        Provenance.MEASURED: f"ms, GB/s, GFLOP/s, {whose}",
         Provenance.COMPUTED: "bytes and operations, counted from the shapes",
         Provenance.ESTIMATED: "limited by, least ms, of the limit",
     }
-    table = roofline_table(found, calibration, look.dtype, order)
-    draw_table(table, "cost_roofline", sources, "roofline.csv", COLUMNS, height=190)
+    if roofs is None:
+        del sources[Provenance.ESTIMATED]
+    table = roofline_table(steps, roofs, look.dtype, order)
+    draw_table_twin(table, "cost_roofline", sources, "roofline.csv", columns=COLUMNS, height=190)
 
 
-def _headline(decode: StepTimes, calibration: Calibration, dtype: str) -> str:
-    """What a decode step would take if it only computed, and if it only moved its bytes."""
-    num_bytes = sum(c.num_bytes for c in decode.costs)
+def _reading(steps: Sequence[CountedParts]) -> str:
+    """How to read the picture."""
+    wide = next((step.num_tokens for step in steps if step.phase == "prefill" and step.num_tokens > 1), None)
+    text = (
+        "Square: prefill, round: decode; the larger, the more of its step's time. To the right, the more it computes "
+        "for each byte it moves. One token uses each weight once, so decode does few operations for each byte"
+    )
+    if wide:
+        text += f"; a prefill of {wide:,} tokens uses each weight {wide:,} times for one reading"
+    return (
+        f"{text}. Where the sloped roof is above a point, memory is the limit; where the flat one is, arithmetic. A "
+        "point far under its roof waits for neither: that is the fixed cost of many small calls."
+    )
+
+
+def _headline(steps: Sequence[CountedParts], calibration: Calibration | None, dtype: str) -> str:
+    """What the step would take if it only computed, and if it only moved its bytes."""
+    step = steps[-1]  # decode, as soon as there is one
+    num_bytes, operations = sum(c.num_bytes for c in step.costs), sum(c.operations for c in step.costs)
+    weights = f"{weights_read(step) / num_bytes:.0%} of them weights"
+    took = ms(step.plain.median_ms if isinstance(step, StepTimes) else step.step_ms - step.gap_ms)
+    if calibration is None:
+        return (
+            f"A {step.phase} step moves {megabytes(num_bytes)}, {weights}, for {operations / 1e6:,.0f} million "
+            f"operations: {operations / num_bytes:.2g} for each byte (computed). It took {took}"
+        )
     moving = calibration.seconds(num_bytes) * 1000
-    computing = sum(c.operations for c in decode.costs) / calibration.operations_per_second[dtype] * 1000
-    weights = f"{weights_read(decode) / num_bytes:.0%} of them weights"
-    by_bytes = f"moving its bytes {ms(moving)}, {weights}"
-    by_operations = f"its operations {ms(computing)}"
+    computing = operations / calibration.operations_per_second[dtype] * 1000
+    by_bytes, by_operations = f"moving its bytes {ms(moving)}, {weights}", f"its operations {ms(computing)}"
     what, parts = (
         ("Not arithmetic, moving bytes", f"{by_operations}, {by_bytes}") if moving >= computing
         else ("Arithmetic, not moving bytes", f"{by_bytes}, {by_operations}")
     )  # fmt: skip
-    return f"{what}: of the {ms(decode.plain.median_ms)} of a decode step, {parts} (estimated)"
+    return f"{what}: of the {took} of a {step.phase} step, {parts} (estimated)"

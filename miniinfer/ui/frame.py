@@ -14,6 +14,7 @@ from miniinfer.ui.session import Session
 
 STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
 POLL_SECONDS = 0.5
+RUNS = "runs"  # the page that the run menu leads to
 
 
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
@@ -26,6 +27,8 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
     @st.fragment(run_every=POLL_SECONDS if busy else None)
     def frame() -> None:
         asked = st.session_state.pop("transport_asked", False)
+        if st.session_state.pop("go_to_runs", False):
+            st.switch_page(next(other for other in pages if other.url_path == RUNS))
         if busy and session.status.state in ("ready", "failed"):
             session.go_live()
             st.rerun()
@@ -58,7 +61,9 @@ def _style() -> str:
 def _on_ask(session: Session) -> Any:
     def on_ask() -> None:
         asked = ask_of("transport")
-        if asked is not None:
+        if isinstance(asked, dict) and asked.get("page") == RUNS:
+            st.session_state["go_to_runs"] = True
+        elif asked is not None:
             session.handle(Ask.parse(asked))
             st.session_state["transport_asked"] = True
 

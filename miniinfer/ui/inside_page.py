@@ -16,7 +16,9 @@ from miniinfer.ui.inside_stage import draw_stage
 from miniinfer.ui.inside_stream import draw_stream
 from miniinfer.ui.inside_watch import draw_watch
 from miniinfer.ui.inside_ways import draw_ways
+from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[InsideLook], None]] = {
     "Stage by stage": draw_stage, "Watch a tensor": draw_watch, "Residual stream": draw_stream,
@@ -48,10 +50,8 @@ def _recorded(session: Session) -> None:
     if session.status.state == "failed":
         st.text(session.status.text)
     st.text(
-        "This run was recorded earlier, and a recording does not hold the tensors inside its steps. As soon as the "
-        "model is loaded (how far it is stands at the top), the example goes live by itself and its steps can be "
-        "entered. For another recorded run: start a new run with its prompt and settings in the side panel; it makes "
-        "the same steps."
+        "This run was recorded earlier, and a recording does not hold the tensors inside its steps. They can be "
+        "entered " + when_live(session)
     )
 
 
@@ -59,16 +59,13 @@ def _draw(session: Session, run: LiveRun) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_top", gap="small"):
         rows = _step(session, run)
         position = _position(session, run, rows)
-        view = st.segmented_control(
-            "View", list(VIEWS), default="Stage by stage", key="inside_view", required=True,
-            label_visibility="collapsed", persist_state="session",
-        )
+        view = draw_views("inside_view", list(VIEWS), "Stage by stage", stretch=False)
         st.segmented_control(
             "Pictures are saved as", ["PNG", "SVG"], default="PNG", key="inside_format", required=True,
             label_visibility="collapsed", persist_state="session",
             help="The camera over each picture saves it in this format; each table has its CSV.",
         )
-    VIEWS[view or "Stage by stage"](InsideLook(session, run, rows, position))
+    VIEWS[view](InsideLook(session, run, rows, position))
 
 
 def _step(session: Session, run: LiveRun) -> StepRows:

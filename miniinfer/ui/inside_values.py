@@ -8,11 +8,10 @@ import streamlit as st
 from miniinfer.figures.inside_picture import picture_of, scale_of
 from miniinfer.figures.inside_plots import heat_figure, histogram_figure
 from miniinfer.figures.inside_tables import corner_table, facts_words, histogram_table, matrix_table, shape_words
-from miniinfer.figures.tables import frame_to_csv
 from miniinfer.provenance import Provenance
 from miniinfer.trace.inside_records import FieldLook, StageLook, TensorView
 from miniinfer.ui.inside_look import InsideLook, plot_config
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 ALL = "all heads"
 CORNER_ROWS, CORNER_COLUMNS = 5, 4
@@ -111,10 +110,11 @@ def _numbers(frame: pd.DataFrame) -> None:
 def _tables(view: TensorView) -> None:
     """The twins of both figures."""
     if view.values.size <= MOST_SAVED:
-        st.download_button(
-            f"Save all {view.values.size:,} values shown as CSV", lambda: frame_to_csv(matrix_table(view)),
-            file_name=f"{view.name}.csv", mime="text/csv", key="inside_matrix_csv", on_click="ignore",
+        values = f"{view.values.size:,} values shown"
+        draw_saves(
+            lambda: matrix_table(view), "inside_matrix", f"{view.name}.csv", st.columns(2),
+            f"Save all {values} as CSV", f"Save all {values} as Parquet",
         )
     else:
-        st.caption(f"{view.values.size:,} values are more than one CSV takes here: choose one head or one position.")
+        st.caption(f"{view.values.size:,} values are more than one file takes here: choose one head or one position.")
     draw_table_twin(histogram_table(view), "inside_histogram", Provenance.COMPUTED, "histogram.csv")

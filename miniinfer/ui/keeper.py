@@ -5,26 +5,27 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, saved_form, saved_model
-from miniinfer.ui.saved_runs import SavedRuns
+from miniinfer.ui.saved_form import (
+    check_model_file,
+    info_of,
+    key_of,
+    known_steps,
+    path_to,
+    saved_form,
+    saved_model,
+)
+from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns
+from miniinfer.ui.saved_view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
     from miniinfer.ui.session import Session
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The run that comes back as soon as its model is there, and what is said then."""
-
-    run_id: str
-    note: str = ""
 
 
 def new_token() -> str:
@@ -38,9 +39,10 @@ class RunKeeper:
     def __init__(self, session: Session, saved: SavedRuns | None) -> None:
         self._session = session
         self.saved = saved
-        self.token = new_token()
+        self.token = self.browser = new_token()  # the browser's own name comes with its cookie
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
+        self.view: SavedView | None = None  # of the wanted run, while its model is being loaded
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
@@ -84,6 +86,7 @@ class RunKeeper:
             return
         run_id, token = run.info.run_id, self.token
         self._quiet.discard(run_id)
+        self.saved.own(token, self.browser)
 
         def snapshot() -> SavedRun | None:
             if self.saved is None or self.token != token or not self.saved.owns(token, self._session):
@@ -114,7 +117,17 @@ class RunKeeper:
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
         if self.wanted is not None and self.wanted.run_id == run_id:
-            self.wanted = None
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Nothing is about to come back any more."""
+        self.wanted = self.view = None
+
+    def look_at_view(self, step: int) -> None:
+        """Where the reader stands in it; it comes back there."""
+        if self.view is not None:
+            run_id = self.view.info.run_id
+            self.waiting[run_id] = replace(self.waiting[run_id], cursor=min(step, len(self.view.steps)))
 
     def close(self) -> None:
         if self.saved is not None:
@@ -130,24 +143,28 @@ class RunKeeper:
         if self.saved is None:
             return False
         runs = {run.run_id: run for run in self._load(token)}
-        if not runs:
+        recording = self.saved.recordings.get(token, run_id)
+        if not runs and recording is None:
             return False
-        if run_id not in runs:
-            run_id = None
+        named, run_id = run_id, run_id if run_id in runs else None
         if self.saved.take_over(token, self._session):
             if token != self.token:
                 self.saved.disconnect(self.token, self._session)
                 self.token = token
             self._session.timeline.count_at_least(self._numbers(token))
             self.waiting = {**self.waiting, **runs}
+            if recording is not None:
+                self._session.add_recording(recording, named, 1 if step is None else step)
             if run_id is None:
-                return False
+                return recording is not None
             if step is not None:
                 self.waiting[run_id] = replace(runs[run_id], cursor=min(step, len(runs[run_id].steps)))
             self._want(run_id, "")
             return True
+        if recording is not None:
+            self._session.add_recording(recording, None, 1 if step is None else step)
         if run_id is None:
-            return False
+            return recording is not None
         mine = self.copy_in(path_to(runs, run_id), step)
         self._want(mine, "This is a copy of your own; the run you followed the link to stays as it is. ")
         return True
@@ -166,6 +183,7 @@ class RunKeeper:
             ids[run.run_id] = new
         copies = [self.waiting[new] for new in ids.values()]
         if self.saved is not None:
+            self.saved.own(self.token, self.browser)
             self.saved.ask(lambda store: store.save(copies))
         return ids[path[-1].run_id]
 
@@ -199,13 +217,14 @@ class RunKeeper:
                 f"{note}“{saved.name}” ({len(saved.steps)} steps) comes back as soon as its model, {saved.model.name}, "
                 "is loaded."
             )
+            self.view = saved_view(saved)
 
     def bring_back(self) -> bool:
         """The wanted run comes into view, if its model is there. What fails is a sentence, and the run stays saved."""
         session, wanted = self._session, self.wanted
         if wanted is None or session.model is None or wanted.run_id not in self.waiting:
             return False
-        self.wanted = None
+        self.give_up()
         saved = self.waiting[wanted.run_id]
         started = time.perf_counter()
         try:
@@ -218,9 +237,8 @@ class RunKeeper:
         except MiniInferError as error:
             session.error = f"“{saved.name}” cannot come back: {error}"
             return False
-        example = next((run for run in session.timeline if run.info.kind == "recorded"), None)
-        if example is not None:
-            session.timeline.remove(example.info.run_id)
+        if EXAMPLE_ID in session.timeline:
+            session.timeline.remove(EXAMPLE_ID)
         session.let_old_runs_go()
         if saved.steps:
             session.note = (
@@ -278,14 +296,3 @@ class RunKeeper:
             }
             for run in self.waiting.values()
         ]
-
-
-def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
-    """From the root to this run, as far as its trunks are there."""
-    path = [runs[run_id]]
-    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
-        path.insert(0, runs[str(parent)])
-    return path
-
-
-__all__ = ["RunKeeper", "Wanted", "new_token", "path_to"]

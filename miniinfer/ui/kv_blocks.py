@@ -10,7 +10,9 @@ from miniinfer.figures.kv_words import next_write_words, pool_words, waste_words
 from miniinfer.provenance import Provenance
 from miniinfer.trace.kv_pool import PoolView
 from miniinfer.trace.run import ChangeParams
-from miniinfer.ui.kv_look import PLOT, LiveLook, run_action, thousands
+from miniinfer.ui.kv_look import LiveLook, thousands
+from miniinfer.ui.page import run_action
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 SIZES = (1, 4, 8, 16, 32, 64, 128, 256)
@@ -90,7 +92,7 @@ def _block_size(look: LiveLook, pool: PoolView) -> None:
             session.new_run(info.prompt, info.params, chat=info.chat, one_pass=info.one_pass)
             session.step_to(step, seconds=5)
 
-        run_action(again)
+        run_action("kv", again)
 
 
 def _branch(look: LiveLook) -> None:
@@ -102,7 +104,7 @@ def _branch(look: LiveLook) -> None:
         help="A branch at this step with the same settings. It costs no block until one of the two writes into a "
         "shared one." if ready else "Possible at a step that chose a token.",
     ):
-        run_action(lambda: look.session.branch(ChangeParams(look.step, look.live.params_of(look.step))))
+        run_action("kv", lambda: look.session.branch(ChangeParams(look.step, look.live.params_of(look.step))))
 
 
 def _other_sizes(look: LiveLook, pool: PoolView) -> None:

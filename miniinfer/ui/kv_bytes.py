@@ -9,7 +9,8 @@ from miniinfer.figures.kv_shapes import CARDS, GIB, ITEMSIZES, KNOWN, GhostLine,
 from miniinfer.figures.kv_tables import lines_table, steps_table
 from miniinfer.figures.kv_words import about, exact
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, LiveLook, thousands
+from miniinfer.ui.kv_look import LiveLook, thousands
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 OWN_CARD = "another size"

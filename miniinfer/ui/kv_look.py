@@ -9,35 +9,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
 from miniinfer.figures.kv_shapes import KVShape, shape_of
-from miniinfer.figures.palette import Palette, palette
 from miniinfer.models.display import visible
 from miniinfer.trace.kv_pool import PoolView, pool_view
 from miniinfer.trace.kv_vectors import CachedVectors, Reading, cached_vectors, reading_of
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.records import StepMeta
 from miniinfer.trace.run import Run
-from miniinfer.ui.session import Session
-
-PLOT = {"displayModeBar": False}
+from miniinfer.ui.run_look import RunLook
 
 
 @dataclass(frozen=True)
-class KVLook:
+class KVLook(RunLook[Run]):
     """A run, live or recorded, at the step of the cursor."""
-
-    session: Session
-    run: Run
-
-    @property
-    def step(self) -> int:
-        return self.session.timeline.cursor
-
-    @property
-    def meta(self) -> StepMeta | None:
-        """None before the first step."""
-        return self.run.steps[self.step - 1] if self.step else None
 
     @property
     def context_len(self) -> int:
@@ -52,10 +35,6 @@ class KVLook:
     def position_bytes(self) -> int:
         return self.run.info.model.kv_bytes_per_token(self.run.info.itemsize)
 
-    @property
-    def colours(self) -> Palette:
-        return palette(dark=st.context.theme.type == "dark")
-
     def text(self, position: int) -> str:
         """The token at a position with every character visible."""
         return visible(self.run.tokens[position].text)
@@ -69,14 +48,14 @@ class LiveLook(KVLook):
 
     def pool(self) -> PoolView:
         """As it is now, whatever step is looked at."""
-        return self.session.look([self.live], lambda: pool_view(self.live, list(self.session.timeline)))
+        return self.ask(lambda: pool_view(self.live, list(self.session.timeline)))
 
     def vectors(self, layer: int, kv_head: int) -> CachedVectors:
         """Up to the step looked at. Positions are only appended, so this is what the cache held then."""
-        return self.session.look([self.live], lambda: cached_vectors(self.live, layer, kv_head, self.context_len))
+        return self.ask(lambda: cached_vectors(self.live, layer, kv_head, self.context_len))
 
     def reading(self, cached: CachedVectors) -> Reading:
-        return self.session.look([self.live], lambda: reading_of(self.live, cached))
+        return self.ask(lambda: reading_of(self.live, cached))
 
 
 def thousands(frame: pd.DataFrame) -> dict[str, Any]:
@@ -89,13 +68,3 @@ def keep_within(key: str, default: int, least: int, most: int) -> None:
     """Put the value of a number field into its range before it is drawn: another run may have fewer."""
     value: Any = st.session_state.get(key, default)
     st.session_state[key] = min(max(value if isinstance(value, int) else default, least), most)
-
-
-def run_action(action: Any) -> None:
-    """Do something to the session's runs and draw everything anew; what it refuses is said at the head of the page."""
-    try:
-        action()
-        st.session_state["kv_error"] = None
-    except MiniInferError as error:
-        st.session_state["kv_error"] = str(error)
-    st.rerun()

@@ -19,7 +19,9 @@ from miniinfer.ui.kv_predict import draw_predict
 from miniinfer.ui.kv_reads import draw_reads
 from miniinfer.ui.kv_recorded import draw_recorded
 from miniinfer.ui.kv_vectors import draw_vectors
+from miniinfer.ui.page import page
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[LiveLook], None]] = {
     "Keys and values": draw_vectors, "Who reads them": draw_reads, "Blocks": draw_blocks, "Bytes": draw_bytes,
@@ -32,37 +34,24 @@ def draw_kv_cache(session: Session) -> None:
 
     @st.fragment
     def body() -> None:
-        with st.container(key="page_body"), st.container(key="kv"):
-            st.subheader("How is the KV cache built, and what does it cost?", anchor=False)
-            if error := st.session_state.get("kv_error"):
-                with st.container(key="kv_error_page"):
-                    st.text(error)
+        with page("kv", "How is the KV cache built, and what does it cost?"):
             run = session.timeline.current
             assert run is not None  # a session always has a run: the recorded example at the least
-            live = isinstance(run, LiveRun)
             look = LiveLook(session, run, run) if isinstance(run, LiveRun) else KVLook(session, run)
             _head(look)
             try:
                 if isinstance(look, LiveLook):
                     _views(look)
                 else:
-                    if session.status.state == "failed":
-                        st.text(session.status.text)
                     draw_recorded(look)
             except MiniInferError as caught:
                 st.text(str(caught))
-            if not live:
-                return
 
     body()
 
 
 def _views(look: LiveLook) -> None:
-    chosen = st.segmented_control(
-        "View", list(VIEWS), default="Keys and values", key="kv_view", required=True, label_visibility="collapsed",
-        persist_state="session", width="stretch",
-    )
-    VIEWS[chosen or "Keys and values"](look)
+    VIEWS[draw_views("kv_view", list(VIEWS), "Keys and values")](look)
 
 
 def _head(look: KVLook) -> None:

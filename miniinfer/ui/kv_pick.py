@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from miniinfer.figures.kv_words import count, exact
 from miniinfer.trace.kv_vectors import query_heads
 from miniinfer.ui.kv_look import LiveLook, keep_within
+from miniinfer.ui.page import draw_before_first_token
+from miniinfer.ui.run_look import first_step_tokens
 
 
 def pick_head(look: LiveLook) -> tuple[int, int]:
@@ -54,3 +57,19 @@ def draw_sharing(look: LiveLook, kv_head: int) -> None:
         f"GQA: {model.num_heads} query heads / {model.num_kv_heads} KV heads = {model.group_size} that share one. "
         f"Without it the cache would be {model.group_size} times as large."
     )
+
+
+def draw_empty(look: LiveLook) -> None:
+    """Before the first step: what it will write, and into how many blocks."""
+    info = look.run.info
+    new = first_step_tokens(look.live)
+    blocks = -(-new // info.block_size)
+    prompt = f"the prompt's {'first ' if new < info.num_prompt_tokens else ''}{count(new, 'token')}"
+    draw_before_first_token(look.session, "kv", "The cache of this run is empty. What will the first step write?", [
+        f"Step 1 sends {prompt} through the model. Each layer makes a key and a value for each KV head: "
+        f"{exact(look.position_bytes)} a position, {exact(new * look.position_bytes)} in all, into "
+        f"{count(blocks, 'block')} of {info.block_size} slots ({exact(blocks * info.block_size * look.position_bytes)} "
+        "allocated).",
+        "The keys and values of the prompt, which query heads share them, and how the newest query reads them will "
+        "stand here. At the left: the query heads of this model under the KV head that they share.",
+    ])  # fmt: skip

@@ -21,7 +21,9 @@ from miniinfer.trace.kv_prediction import (
     tensor_bytes,
     written_by_phase,
 )
-from miniinfer.ui.kv_look import PLOT, LiveLook
+from miniinfer.ui.kv_look import LiveLook
+from miniinfer.ui.page import card, run_action
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 ROUNDS = "kv_rounds"
@@ -53,8 +55,8 @@ def draw_predict(look: LiveLook) -> None:
     rounds: list[Round] = st.session_state.get(ROUNDS, {}).get(look.run.info.run_id, [])
     with right:
         if not rounds:
-            with st.container(border=True):
-                st.text("The answer will stand here, counted in this run, with what may have gone wrong in a guess.")
+            with card("The answer will stand here"):
+                st.text("Counted in this run, with what may have gone wrong in a guess.")
             return
         newest = rounds[-1]
         st.markdown("**Right**" if newest.right else "**Not quite**")
@@ -70,13 +72,11 @@ def draw_predict(look: LiveLook) -> None:
 
 
 def _reveal(look: LiveLook, ask: Callable[[], Round]) -> None:
-    try:
+    def reveal() -> None:
         found = ask()
         st.session_state.setdefault(ROUNDS, {}).setdefault(look.run.info.run_id, []).append(found)
-        st.session_state["kv_error"] = None
-    except MiniInferError as error:
-        st.session_state["kv_error"] = str(error)
-    st.rerun()
+
+    run_action("kv", reveal)
 
 
 def _tokens(look: LiveLook) -> Callable[[], Round] | None:

@@ -8,20 +8,21 @@ from miniinfer.figures.kv_plots import query_figure, reading_figure
 from miniinfer.figures.kv_tables import reading_table, vector_table
 from miniinfer.figures.kv_words import listed
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, LiveLook
-from miniinfer.ui.kv_pick import draw_sharing, pick_head
-from miniinfer.ui.kv_vectors import EMPTY
+from miniinfer.ui.kv_look import LiveLook
+from miniinfer.ui.kv_pick import draw_empty, draw_sharing, pick_head
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 
 def draw_reads(look: LiveLook) -> None:
-    if look.context_len == 0:
-        st.text(EMPTY)
-        return
     left, right = st.columns([2, 9], gap="medium")
     with left, st.container(key="kv_pick"):
         layer, kv_head = pick_head(look)
         draw_sharing(look, kv_head)
+    if not look.context_len:
+        with right:
+            draw_empty(look)
+        return
     cached = look.vectors(layer, kv_head)
     reading = look.reading(cached)
     model, meta = look.run.info.model, look.meta

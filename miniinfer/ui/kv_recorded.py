@@ -7,15 +7,17 @@ import streamlit as st
 from miniinfer.figures.kv_plots import norms_figure
 from miniinfer.figures.kv_tables import norms_table, steps_table
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, KVLook, thousands
+from miniinfer.ui.kv_look import KVLook, thousands
+from miniinfer.ui.page import draw_waiting
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 
 def draw_recorded(look: KVLook) -> None:
-    st.text(
+    draw_waiting(
+        look.session, "Vectors and blocks will stand here",
         "This is a recorded run: it has no engine and so no cache to look into. Its record holds the bytes of each "
-        "step and how long (L2 norm) each layer's keys and values are. Vectors and blocks will stand here as soon as "
-        "the model is loaded; how far it is stands at the top."
+        "step and how long (L2 norm) each layer's keys and values are.",
     )
     norms = look.run.kv_norms(0)[: look.context_len]
     if not len(norms):

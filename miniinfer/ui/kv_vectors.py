@@ -7,24 +7,25 @@ import streamlit as st
 from miniinfer.figures.kv_plots import cache_figure, vector_figure, window_of
 from miniinfer.figures.kv_tables import cache_table, vector_table
 from miniinfer.provenance import Provenance
-from miniinfer.ui.kv_look import PLOT, LiveLook
-from miniinfer.ui.kv_pick import draw_sharing, pick_head, pick_position
+from miniinfer.ui.kv_look import LiveLook
+from miniinfer.ui.kv_pick import draw_empty, draw_sharing, pick_head, pick_position
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 NUMBER = st.column_config.NumberColumn(format="%.9g", help="Nine digits tell every float32 from its neighbours.")
 EXACT = dict.fromkeys(("K (after RoPE)", "V"), NUMBER)
-EMPTY = "The keys and values of the prompt will stand here. Press the arrow key → or the step button above."
 
 
 def draw_vectors(look: LiveLook) -> None:
-    if look.context_len == 0:
-        st.text(EMPTY)
-        return
     left, right = st.columns([2, 9], gap="medium")
     with left, st.container(key="kv_pick"):
         layer, kv_head = pick_head(look)
-        position = pick_position(look)
+        position = pick_position(look) if look.context_len else 0
         draw_sharing(look, kv_head)
+    if not look.context_len:
+        with right:
+            draw_empty(look)
+        return
     cached = look.vectors(layer, kv_head)
     block, slot = cached.block_of[position]
     info, dim = look.run.info, cached.keys.shape[1]

@@ -7,17 +7,19 @@ from typing import Any
 
 import streamlit as st
 
-_workspace = st.components.v2.component(
-    "miniinfer.workspace", js="workspace/main.js", css="workspace/workspace.css"
-)
-_transport = st.components.v2.component(
-    "miniinfer.transport", js="transport/main.js", css="transport/transport.css"
-)
-_batching = st.components.v2.component(
-    "miniinfer.batching", js="batching/main.js", css="batching/batching.css"
-)
-_program = st.components.v2.component("miniinfer.program", js="program/main.js", css="program/program.css")
-_tokenizer = st.components.v2.component("miniinfer.tokenizer", js="tokenizer/main.js", css="tokenizer/tokenizer.css")
+from miniinfer.ui.bundle import component_files
+
+
+def _component(name: str) -> Any:
+    script, style = component_files(name)
+    return st.components.v2.component(f"miniinfer.{name}", js=script, css=style)
+
+
+_workspace = _component("workspace")
+_transport = _component("transport")
+_batching = _component("batching")
+_program = _component("program")
+_tokenizer = _component("tokenizer")
 
 
 def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:

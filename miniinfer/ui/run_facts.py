@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 from miniinfer.config import SamplingParams
+from miniinfer.models.display import visible
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, Edit, RunInfo
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.models.loader import LoadedModel
+
+MOST_READ = 10_000  # characters of a prompt that its name is made of
 
 
 def run_info(
@@ -19,7 +23,7 @@ def run_info(
 ) -> RunInfo:
     """The facts of a new live run."""
     return RunInfo(
-        run_id=run_id, name=short_name(prompt), kind="live", model_name=model.name, model=model.config,
+        run_id=run_id, name=name_of(prompt), kind="live", model_name=model.name, model=model.config,
         device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
         weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
         chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
@@ -27,10 +31,20 @@ def run_info(
     )
 
 
+def name_of(prompt: str) -> str:
+    """What a new run is called: its first words; a prompt of blanks alone shows them, so that no run is nameless."""
+    return short_name(prompt) or short_name(visible(prompt)) or "empty message"
+
+
 def short_name(prompt: str) -> str:
-    """The first words of a prompt, one line, at most 40 characters."""
-    words = " ".join(prompt.split())
+    """The first words of a prompt, one line, at most 40 characters; without what would turn the text around it."""
+    words = " ".join("".join(c for c in prompt[:MOST_READ] if not _is_hidden(c)).split())
     return words if len(words) <= 40 else words[:39] + "…"
+
+
+def _is_hidden(character: str) -> bool:
+    """Controls, halves of pairs, marks of direction; not the joiners that emoji and scripts are written with."""
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") and character not in " \t\n\r\u200c\u200d"
 
 
 def branch_name(run: LiveRun, edit: Edit) -> str:

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from miniinfer.errors import BadInputError
 from miniinfer.store.saved_run import SavedRun
-from miniinfer.ui.keeper import path_to
 from miniinfer.ui.run_facts import short_name
+from miniinfer.ui.saved_form import path_to
 from miniinfer.ui.saved_runs import SavedRuns
 from miniinfer.ui.session import Session
 

@@ -11,9 +11,11 @@ import streamlit as st
 
 from miniinfer.errors import MiniInferError
 from miniinfer.store.database import RunLine
+from miniinfer.ui.import_run import draw_examples, draw_import
 from miniinfer.ui.runs_actions import delete_run, duplicate_run, link_to, load_run, rename_run, undo_delete
 from miniinfer.ui.saved_runs import SavedRuns
 from miniinfer.ui.session import Session
+from miniinfer.ui.take_away import draw_take_away
 
 MOST = 500  # lines; the search finds the others
 PROMPT_LETTERS = 120
@@ -26,6 +28,7 @@ def draw_runs(session: Session) -> None:
         saved = session.keeper.saved
         if saved is None:
             st.text("Runs are not saved here.")
+            _files(session)
             return
         if said := st.session_state.pop(SAID, None):
             with st.container(key="runs_said"):
@@ -36,15 +39,28 @@ def draw_runs(session: Session) -> None:
             st.text(str(error))
 
 
+def _files(session: Session) -> None:
+    """Runs as files: out, in, and those that are there from the start."""
+    with st.popover("Take the run in view away", key="runs_away"):
+        draw_take_away(session)
+    with st.popover("Open a run file", key="runs_in"):
+        draw_import(session)
+    with st.popover("Examples", key="runs_examples"):
+        draw_examples(session)
+
+
 def _draw(session: Session, saved: SavedRuns) -> None:
-    search = st.text_input(
-        "Search", key="runs_search", placeholder="Name, prompt or model", label_visibility="collapsed",
-        max_chars=200,
-    )
+    with st.container(horizontal=True, vertical_alignment="bottom", key="runs_bar"):
+        search = st.text_input(
+            "Search", key="runs_search", placeholder="Name, prompt or model", label_visibility="collapsed",
+            max_chars=200,
+        )
+        _files(session)
     lines: list[RunLine] = []
     facts: list[int] = []
-    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST)))
-    saved.ask(lambda store: facts.extend((store.total_bytes(), store.max_bytes, store.num_deleted())))
+    owner = session.keeper.browser if saved.shared else None
+    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST, owner)))
+    saved.ask(lambda store: facts.extend((store.total_bytes(), store.max_bytes, store.num_deleted(owner))))
     _undo(session, saved)
     if not lines:
         st.text(
@@ -54,7 +70,7 @@ def _draw(session: Session, saved: SavedRuns) -> None:
         )  # fmt: skip
     else:
         _table(session, saved, lines)
-    _size(saved, len(lines), *facts)
+    _size(saved, owner, len(lines), *facts)
     chosen = st.session_state.get(CHOSEN)
     line = next((line for line in lines if (line.session, line.run_id) == chosen), None)
     if line is not None:
@@ -102,15 +118,16 @@ def _choose(keys: list[tuple[str, str]]) -> None:
     st.session_state[CHOSEN] = keys[rows[0]] if rows and rows[0] < len(keys) else None
 
 
-def _size(saved: SavedRuns, shown: int, used: int, limit: int, deleted: int) -> None:
+def _size(saved: SavedRuns, owner: str | None, shown: int, used: int, limit: int, deleted: int) -> None:
+    runs = f"{shown:,} run{'' if shown == 1 else 's'} {'of this browser ' if owner else ''}shown"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
-            f"{shown:,} run{'' if shown == 1 else 's'} shown. The file takes {used / 2**20:,.2f} MB of at most "
+            f"{runs}. The file takes {used / 2**20:,.2f} MB of at most "
             f"{limit / 2**20:,.0f} MB (measured). Kept: prompt, tokens, settings, times; keys, values and attention "
             "are computed again when a run is opened."
         )
         if deleted and st.button(f"Remove {deleted:,} deleted for good", key="runs_purge"):
-            _act(lambda: saved.ask(lambda store: store.purge()), "Deleted runs were removed for good.")
+            _act(lambda: saved.ask(lambda store: store.purge(owner)), "Deleted runs were removed for good.")
             st.session_state.pop(DELETED, None)
             st.rerun()
 

@@ -16,7 +16,9 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of, step_of_output
 from miniinfer.trace.run import Run
 from miniinfer.trace.sampling import sampling_of
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.compare_page import draw_second_run
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 from miniinfer.ui.two_columns import draw_comparison_table, sampler_line, verdict
@@ -31,10 +33,10 @@ def draw_beside(look: Look) -> None:
     session, run = look.session, look.run
     others = {r.info.run_id: r for r in reversed(list(session.timeline)) if r is not run}
     if not others:
-        st.text(
-            "Two runs will stand side by side here, step by step. There is one so far. For the same prompt under other "
-            "settings or another seed, change them at the left and press “Run the prompt with these”; for a branch, "
-            "press “Use these from here” or force a token under “Any token”."
+        draw_second_run(
+            session, run, "sampling", "The same output token of both, step by step, with the distribution that each "
+            "drew from. Other ways to a second run: change settings at the left and press “Run the prompt with these”; "
+            "for a branch, press “Use these from here” or force a token under “Any token”.",
         )
         return
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")

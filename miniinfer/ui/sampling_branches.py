@@ -10,7 +10,9 @@ from miniinfer.figures.run_tree import tree_figure
 from miniinfer.figures.sampling_tables import tree_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.tree import TreeNode, tree_of
-from miniinfer.ui.sampling_look import PLOT, Look, run_action
+from miniinfer.ui.page import run_action
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -89,7 +91,7 @@ def _name(look: Look) -> None:
             key=f"sampling_name_{info.run_id}",
         )
         if st.form_submit_button("Rename"):
-            run_action(lambda: session.rename(info.run_id, name))
+            run_action("sampling", lambda: session.rename(info.run_id, name))
 
 
 def _continuation(look: Look) -> None:
@@ -109,4 +111,4 @@ def _continuation(look: Look) -> None:
         st.text(f"That is {len(ids)} tokens; at most {MOST_TYPED} are taken at once. Shorten it, or type it in parts.")
         return
     shown = f"step {step}: {typed!r}"
-    run_action(lambda: session.continue_with(step, ids, shown if len(shown) <= 40 else shown[:39] + "…"))
+    run_action("sampling", lambda: session.continue_with(step, ids, shown if len(shown) <= 40 else shown[:39] + "…"))

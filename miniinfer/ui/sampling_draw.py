@@ -10,7 +10,8 @@ from miniinfer.figures.sampling_plots import cumulative_figure, draws_figure
 from miniinfer.figures.sampling_tables import bar_table, draws_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.draws import MANY, Draws, coins_from, draw_many
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 10

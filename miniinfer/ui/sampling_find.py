@@ -8,7 +8,8 @@ from miniinfer.figures.sampling_tables import tokens_table
 from miniinfer.figures.token_search import search_tokens
 from miniinfer.provenance import Provenance
 from miniinfer.trace.run import ForceToken
-from miniinfer.ui.sampling_look import Look, run_action, texts_of
+from miniinfer.ui.page import run_action
+from miniinfer.ui.sampling_look import Look, texts_of
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST = 50
@@ -54,6 +55,6 @@ def draw_find(look: Look) -> None:
         if chosen is not None:
             st.text(f"“{look.text(chosen)}”, id {chosen}")
     if force and chosen is not None:
-        run_action(lambda: look.session.branch(ForceToken(step, chosen)))
+        run_action("sampling", lambda: look.session.branch(ForceToken(step, chosen)))
     with st.expander("Table as CSV"):
         draw_table_twin(frame, "sampling_find", Provenance.COMPUTED, "tokens.csv")

@@ -11,7 +11,8 @@ from miniinfer.figures.sampling_tables import orders_table, survivors_count
 from miniinfer.figures.sampling_words import describe_order
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import ORDERS
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 18

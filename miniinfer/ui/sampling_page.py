@@ -6,22 +6,26 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from miniinfer.config import SamplingParams
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.sampling_words import percent
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of
 from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.page import draw_waiting, page, run_action
 from miniinfer.ui.sampling_beside import draw_beside
 from miniinfer.ui.sampling_branches import draw_branches
 from miniinfer.ui.sampling_draw import draw_the_draw
 from miniinfer.ui.sampling_find import draw_find
-from miniinfer.ui.sampling_look import Look, run_action
+from miniinfer.ui.sampling_look import Look
+from miniinfer.ui.sampling_none import draw_no_token
 from miniinfer.ui.sampling_order import draw_orders
 from miniinfer.ui.sampling_predict import draw_predict
 from miniinfer.ui.sampling_settings import draw_settings, reset_settings
 from miniinfer.ui.sampling_stages import draw_stages
 from miniinfer.ui.sampling_what_if import draw_what_if
 from miniinfer.ui.session import Session
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[Look], None]] = {
     "Stages": draw_stages, "Any token": draw_find, "Order": draw_orders, "The draw": draw_the_draw,
@@ -34,18 +38,12 @@ def draw_sampling(session: Session) -> None:
 
     @st.fragment
     def body() -> None:
-        with st.container(key="page_body"), st.container(key="sampling"):
-            st.subheader("How was this token chosen?", anchor=False)
-            if error := st.session_state.get("sampling_error"):
-                with st.container(key="sampling_error_page"):
-                    st.text(error)
+        with page("sampling", "How was this token chosen?"):
             run = session.timeline.current
             if not isinstance(run, LiveRun):
-                if session.status.state == "failed":
-                    st.text(session.status.text)
-                st.text(
-                    "The whole vocabulary, every stage of the sampler and the draw will stand here as soon as the "
-                    "model is loaded; how far it is stands at the top. The recorded run has 20 candidates a step only."
+                draw_waiting(
+                    session, "The whole vocabulary, every stage of the sampler and the draw will stand here",
+                    "A recorded run has 20 candidates a step only.",
                 )
                 return
             try:
@@ -53,32 +51,30 @@ def draw_sampling(session: Session) -> None:
             except MiniInferError as caught:
                 st.text(str(caught))
                 return
-            if place is None:
-                st.text(_nothing_chosen(session.timeline.cursor))
-                return
             _draw(session, run, place)
 
     body()
 
 
-def _draw(session: Session, run: LiveRun, place: Place) -> None:
+def _draw(session: Session, run: LiveRun, place: Place | None) -> None:
     left, right = st.columns([4, 13], gap="medium")
     with left, st.container(key="sampling_settings"):
-        params = draw_settings(place.params, run.info.model.vocab_size)
-        look = Look(session, run, place, params)
-        _actions(look)
+        own = run.info.params if place is None else place.params
+        params = draw_settings(own, run.info.model.vocab_size)
+        _actions(session, run, own, params, can_branch=place is not None)
     with right:
+        if place is None:
+            draw_no_token(session, run, params)
+            return
+        look = Look(session, run, place, params)
         try:
             _head(look)
         except MiniInferError as error:  # a row of NaN: no token can be drawn, and the sentence says so
             st.text(str(error))
             return
-        chosen = st.segmented_control(
-            "View", list(VIEWS), default="Stages", key="sampling_view", required=True, label_visibility="collapsed",
-            persist_state="session", width="stretch",
-        )
+        chosen = draw_views("sampling_view", list(VIEWS), "Stages")
         try:
-            VIEWS[chosen or "Stages"](look)
+            VIEWS[chosen](look)
         except MiniInferError as error:  # another temperature or order of these settings may leave no number
             st.text(str(error))
 
@@ -109,34 +105,33 @@ def _say(sentence: str) -> None:
     st.text(sentence.replace(" %", "\u00a0%"))  # a line must not end between a number and its sign
 
 
-def _actions(look: Look) -> None:
+def _actions(
+    session: Session, run: LiveRun, own: SamplingParams, params: SamplingParams, *, can_branch: bool
+) -> None:
     """The only three buttons of the settings that do something to runs; the first is off while nothing differs."""
-    session, place, params = look.session, look.place, look.params
-    changed = look.is_what_if
+    changed, step = params != own, session.timeline.cursor
+    why = "Starts a branch at this step: its token is drawn again with these settings, then they stay."
+    if not can_branch:
+        why = "Possible at a step that chose a token; until then, run the prompt with these."
+    elif not changed:
+        why = "These are the run's own settings at this step; change one first."
     if st.button(
-        "Use these from here", type="primary", width="stretch", key="sampling_use", disabled=not changed,
-        help="Starts a branch at this step: its token is drawn again with these settings, then they stay."
-        if changed else "These are the run's own settings at this step; change one first.",
+        "Use these from here", type="primary", width="stretch", key="sampling_use",
+        disabled=not (changed and can_branch), help=why,
     ):
-        run_action(lambda: session.branch(ChangeParams(place.step, params)))
+        run_action("sampling", lambda: session.branch(ChangeParams(step, params)))
     if st.button(
         "Run the prompt with these", width="stretch", key="sampling_new_run",
         help="A new run of the same prompt, stepped as far as this one; both are kept and can be compared.",
     ):
-        run_action(lambda: _run_again(look))
+        run_action("sampling", lambda: _run_again(session, run, params))
     st.button(
         "Back to the run's own", width="stretch", key="sampling_reset", disabled=not changed, on_click=reset_settings,
         help="Takes back what was changed here; the run never was." if changed else "Nothing is changed.",
     )
 
 
-def _run_again(look: Look) -> None:
-    info = look.run.info
-    look.session.new_run(info.prompt, look.params, chat=info.chat, one_pass=info.one_pass)
-    look.session.step_to(look.place.step, seconds=5)
-
-
-def _nothing_chosen(cursor: int) -> str:
-    if cursor == 0:
-        return "No token has been chosen yet. Press the arrow key → or the step button above: a step chooses one."
-    return f"Step {cursor} chose no token: the prompt is still being prefilled. Step on to where it is complete."
+def _run_again(session: Session, run: LiveRun, params: SamplingParams) -> None:
+    info, step = run.info, session.timeline.cursor
+    session.new_run(info.prompt, params, chat=info.chat, one_pass=info.one_pass)
+    session.step_to(step, seconds=5)

@@ -6,7 +6,6 @@ import statistics
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
 from miniinfer.figures.sampling_plots import stage_figure
 from miniinfer.figures.sampling_tables import scores_table
 from miniinfer.figures.sampling_words import percent
@@ -14,7 +13,9 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.place import place_of
 from miniinfer.trace.prediction import Guess, Score, score
 from miniinfer.trace.sampling import sampling_of
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.page import card, run_action
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST = 30  # guesses
@@ -40,7 +41,11 @@ def draw_predict(look: Look) -> None:
     rounds: dict[str, list[tuple[int, Score]]] = st.session_state.get(ROUNDS, {})
     mine = rounds.get(run.info.run_id, [])
     if not mine:
-        st.caption("After the reveal: what the model assigned to each guess, whether it could be drawn, and the score.")
+        with card("The answer will stand here"):
+            st.text(
+                "What the model assigned to each guess, whether it could be drawn, the distribution that the step drew "
+                "from, and the score of all rounds."
+            )
         return
     newest = [s for at, s in mine if at == look.place.step]
     if newest:
@@ -57,7 +62,8 @@ def _reveal(look: Look, typed: str) -> None:
     """Step the run, then score with the settings that the step itself used."""
     session, run, step = look.session, look.run, look.place.step + 1
     guesses = [guess for line in typed.splitlines()[:MOST] if (guess := _guess(look, line)) is not None]
-    try:
+
+    def reveal() -> None:
         session.step_to(step, seconds=5)
         place = session.look([run], lambda: place_of(run, step))
         if place is not None:
@@ -66,10 +72,8 @@ def _reveal(look: Look, typed: str) -> None:
             )
             rounds = st.session_state.setdefault(ROUNDS, {}).setdefault(run.info.run_id, [])
             rounds.extend((step, s) for s in score(guesses, sampling, place.token_id))
-        st.session_state["sampling_error"] = None
-    except MiniInferError as error:
-        st.session_state["sampling_error"] = str(error)
-    st.rerun()
+
+    run_action("sampling", reveal)
 
 
 def _guess(look: Look, line: str) -> Guess | None:

@@ -9,7 +9,8 @@ from miniinfer.figures.sampling_tables import stage_table, stages_table
 from miniinfer.figures.sampling_words import describe_order, stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 SHOWN = 12

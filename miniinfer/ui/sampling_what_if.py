@@ -10,7 +10,8 @@ from miniinfer.figures.sampling_plots import sweep_figure, sweep_leaders
 from miniinfer.figures.sampling_tables import penalties_table, sweep_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.draws import greedy_margin, sweep_temperature
-from miniinfer.ui.sampling_look import PLOT, Look
+from miniinfer.ui.run_look import PLOT
+from miniinfer.ui.sampling_look import Look
 from miniinfer.ui.table_twin import draw_table_twin
 
 LEADERS = 6

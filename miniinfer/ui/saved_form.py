@@ -56,14 +56,16 @@ def _saved_step(record: StepRecord, params: int) -> SavedStep:
     part = record.sequences[0]
     stages = {name: round(ms, 4) for name, ms in record.stage_ms.items()}
     return SavedStep(
-        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params
+        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params,
+        None if record.recording_ms is None else round(record.recording_ms, 4),
     )
 
 
 def known_steps(saved: SavedRun) -> list[KnownStep]:
     return [
         KnownStep(
-            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params]
+            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params],
+            s.recording_ms,
         )
         for s in saved.steps
     ]
@@ -80,6 +82,14 @@ def info_of(saved: SavedRun, engine: Engine, model: LoadedModel) -> RunInfo:
         one_pass=saved.one_pass,
     )
     return replace(info, name=saved.name, parent=saved.parent, edit=edit)
+
+
+def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
+    """From the root to this run, as far as its trunks are there."""
+    path = [runs[run_id]]
+    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
+        path.insert(0, runs[str(parent)])
+    return path
 
 
 # Models

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,25 +17,32 @@ from miniinfer.errors import MiniInferError
 from miniinfer.models.paths import data_home
 from miniinfer.store.database import RunStore, StoreError
 from miniinfer.store.writer import RunWriter, Snapshot
+from miniinfer.ui.recordings import Recordings
 
 if TYPE_CHECKING:
     from miniinfer.ui.session import Session
 
 FILE_NAME = "runs.sqlite3"
 TRY_AGAIN_SECONDS = 10.0
+SHARED = "MINIINFER_SHARED"  # "1" in the environment of an app that others can reach
+EXAMPLE_ID = "example"  # of the run that is there at first, and goes live when the model is loaded
 
 
 class SavedRuns:
     """Opened when it is first needed. If the file cannot be used, `problem` says so in one sentence, and nothing
     else happens: what is on screen goes on."""
 
-    def __init__(self, path: Callable[[], Path]) -> None:
+    def __init__(self, path: Callable[[], Path], *, shared: bool = False) -> None:
+        """shared: the app is open to others, so each browser lists its own runs alone. A link still opens any run."""
         self._path = path
+        self.shared = shared
         self._lock = threading.Lock()
         self._store: RunStore | None = None
         self._writer: RunWriter | None = None
         self._failed: str | None = None
         self._tried = float("-inf")
+        self._owned: dict[str, str] = {}
+        self.recordings = Recordings()
         self._connected: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
 
     @property
@@ -71,6 +80,14 @@ class SavedRuns:
             raise StoreError(self._failed or "Saved runs cannot be used.")
         self.flush()
         return question(store)
+
+    def own(self, token: str, browser: str) -> None:
+        """The session's runs are this browser's. A file that cannot be used says so elsewhere."""
+        if self._owned.get(token) == browser or self.store is None:
+            return
+        self._owned[token] = browser
+        with suppress(StoreError):
+            self.store.own(token, browser)
 
     # Whose address it is
 
@@ -113,4 +130,4 @@ class SavedRuns:
 @st.cache_resource(show_spinner=False)
 def get_saved_runs() -> SavedRuns:
     """Those of this process."""
-    return SavedRuns(lambda: data_home() / FILE_NAME)
+    return SavedRuns(lambda: data_home() / FILE_NAME, shared=os.environ.get(SHARED) == "1")

@@ -26,7 +26,7 @@ from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
-from miniinfer.ui.saved_runs import SavedRuns, get_saved_runs
+from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, get_saved_runs
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
 from miniinfer.ui.tokens import describe_token, encode_prompt
@@ -84,7 +84,7 @@ class Session(SessionMemory, SessionView):
     def choose_model(self, key: ModelKey) -> None:
         """Takes effect with the next new run; runs that exist keep the model they were made with."""
         with self.lock:
-            self.keeper.wanted = None
+            self.keeper.give_up()
             self.load_model(key)
 
     def load_model(self, key: ModelKey) -> None:
@@ -177,7 +177,12 @@ class Session(SessionMemory, SessionView):
         self.inside.leave()
         run = self.timeline.current
         if not isinstance(run, LiveRun):
-            raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            if run is not None and run.info.run_id == EXAMPLE_ID:
+                raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
+            raise BadInputError(
+                "A recorded run cannot branch: the page Runs can make it live, or start a new run with its prompt in "
+                "the side panel."
+            )
         return run
 
     def go_live(self) -> bool:
@@ -188,7 +193,7 @@ class Session(SessionMemory, SessionView):
                 return True
             if self.keeper.wanted is not None:
                 return False  # it comes in place of the example as soon as its model is there
-            if run is None or run.info.kind != "recorded" or model is None or len(self.timeline) > 1 or self.closed:
+            if run is None or run.info.run_id != EXAMPLE_ID or model is None or self.closed:
                 return False
             cursor, info = self.timeline.cursor, run.info
             try:
@@ -208,6 +213,7 @@ class Session(SessionMemory, SessionView):
         with self.lock:
             self.note = None
             if run_id in self.timeline:
+                self.keeper.view = None
                 self.timeline.open(run_id)
             elif run_id in self.keeper.waiting:
                 self.keeper.open(run_id)
@@ -236,13 +242,15 @@ class Session(SessionMemory, SessionView):
             try:
                 if ask.open is not None:
                     self.open(ask.open)
+                elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
+                    self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
                 elif ask.run_id is not None and ask.run_id in self.timeline:
                     self.timeline.open(ask.run_id)
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))
                         return
                     if ask.want is not None:
-                        self.step_to(ask.want)
+                        self.step_to(ask.want, STEPPING_SECONDS)
                     if ask.cursor is not None and ask.cursor != self.timeline.cursor:
                         self.timeline.cursor = ask.cursor
                         self.keeper.looked_at(self.timeline.current)

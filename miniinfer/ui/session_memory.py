@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
+from miniinfer.ui.run_facts import short_name
 
 if TYPE_CHECKING:
     import threading
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 
-EXAMPLE = Path(__file__).parents[1] / "trace" / "examples" / "france.npz"
+EXAMPLES_FOLDER = Path(__file__).parents[1] / "trace" / "examples"
+EXAMPLE = EXAMPLES_FOLDER / "france.npz"
 
 T = TypeVar("T")
 
@@ -35,6 +38,8 @@ class SessionMemory(ABC):
     timeline: Timeline
     keeper: RunKeeper
     inside: InsideHold
+    error: str | None
+    note: str | None
 
     @property
     @abstractmethod
@@ -83,6 +88,26 @@ class SessionMemory(ABC):
     def show_example(self) -> None:
         """Something to look at: the first step of the recorded run."""
         self.timeline.add(recorded_example(), cursor=1)
+
+    def add_recording(self, run: RecordedRun, run_id: str | None = None, cursor: int = 1) -> str:
+        """Look at a recording from a file. It stays one: no model is needed. run_id: that of a reload; its id here."""
+        with self.lock:
+            if run_id is None:
+                run_id = self.timeline.new_id()
+            self.timeline.count_at_least(int(run_id[1:]))
+            info = replace(run.info, run_id=run_id, name=short_name(run.info.name) or run_id)
+            self.timeline.add(replace(run, info=info), cursor=min(cursor, len(run.steps)))
+            if self.keeper.saved is not None:
+                self.keeper.saved.recordings.keep(self.keeper.token, run_id, run)
+            by, at = run.origin.by, run.origin.at[:10]
+            made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
+            self.error = None
+            self.note = (
+                f"“{info.name}” is a recording{made}: it can be stepped without the "
+                "model, not branched. The page Runs can make it live."
+            )
+            self.let_old_runs_go()
+            return run_id
 
     def bring_back_all(self) -> None:
         """For a page that looks at several runs: the saved ones too, as far as they fit into memory."""

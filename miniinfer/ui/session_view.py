@@ -43,12 +43,26 @@ class SessionView(ABC):
         with self.lock:
             return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
 
+    @property
+    def in_view(self) -> tuple[Run, int]:
+        """The run that the workspace shows, and the step: of a run that is about to come back, what is saved of it."""
+        if self.keeper.view is not None:
+            return self.keeper.view, self.keeper.waiting[self.keeper.view.info.run_id].cursor
+        run = self.timeline.current
+        assert run is not None  # a session always has a run: the recorded example at the least
+        return run, self.timeline.cursor
+
     def transport(self, has_driver: bool) -> dict[str, Any]:
         """The transport's data, as figures/transport.py describes it."""
         with self.lock:
-            data = transport_data(self.timeline, self.status.to_json(), has_driver)
+            timeline = self.timeline
+            if has_driver and self.keeper.view is not None:
+                timeline = Timeline()
+                timeline.add(*self.in_view)
+            data = transport_data(timeline, self.status.to_json(), has_driver)
             wanted = self.keeper.wanted
-            return data | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+            names = {"browser": self.keeper.browser}
+            return data | names | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
 
     def _menu(self) -> list[dict[str, Any]]:
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
@@ -61,11 +75,12 @@ class SessionView(ABC):
     def message(self, selection: Selection) -> bytes:
         """The workspace's message for the current run, as docs/workspace-message.md describes it."""
         with self.lock:
-            run = self.timeline.current
-            assert run is not None  # a session always has a run: the recorded example at the least
+            run, cursor = self.in_view
             error = self.error or self.keeper.problem
             around = Surroundings(tuple(self._menu()), self.status.to_json(), error, self.note)
-            selection = replace(selection, cursor=self.timeline.cursor)
+            selection = replace(selection, cursor=cursor)
+            if run is self.keeper.view:
+                selection = Selection(selection.ask, cursor, selection.have_meta, selection.have_tokens)
             try:
                 return self.look([run], lambda: encode(run, selection, around))
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not

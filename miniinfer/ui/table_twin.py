@@ -1,32 +1,58 @@
-"""A figure's twin on pages that are not drawn on canvas: the table, where its numbers come from, and its CSV."""
+"""A figure's twin on pages that are not drawn on canvas: the table, where its numbers come from, and its files."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from miniinfer.figures.tables import frame_to_csv
+from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
+
+ROW = 26  # px
 
 
 def draw_table_twin(
-    frame: pd.DataFrame, key: str, source: Provenance, file_name: str, *, height: int | None = None,
-    columns: dict[str, Any] | None = None, narrow: bool = False,
+    frame: pd.DataFrame, key: str, source: Provenance | Mapping[Provenance, str], file_name: str, *,
+    height: int | None = None, columns: Mapping[str, Any] | None = None, narrow: bool = False,
+    csv: Callable[[], pd.DataFrame] | None = None,
 ) -> None:
-    """A sortable table and a button that saves it as CSV. Token texts are cells, so they are shown as text.
+    """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
-    height: in px, for a table that scrolls in a place of its own. columns: how they are shown. narrow: it stands in
-    half the page.
+    source: of all figures, or what comes from where. height: in px, for a table that scrolls in a place of its own.
+    columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
+    table.
     """
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto", column_config=columns,
-        placeholder="",
+        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto",
+        column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
-    left, right = st.columns([2, 1] if narrow else [5, 1], vertical_alignment="center")
-    left.caption(f"Figures: {source.value}.")
-    right.download_button(
-        "Save CSV", lambda: frame_to_csv(frame), file_name=file_name, mime="text/csv", key=f"{key}_csv",
-        width="stretch", on_click="ignore",
+    left, *places = st.columns([4, 3, 3] if narrow else [8, 2, 2], vertical_alignment="center")
+    if isinstance(source, Provenance):
+        left.caption(f"Figures: {source.value}.")
+    else:
+        left.caption(" · ".join(f"{each.value}: {what}" for each, what in source.items()))
+    draw_saves(csv or frame, key, file_name, places)
+
+
+def draw_saves(
+    table: pd.DataFrame | Callable[[], pd.DataFrame], key: str, file_name: str, places: Sequence[DeltaGenerator],
+    csv: str = "Save CSV", parquet: str = "Save Parquet",
+) -> None:
+    """The buttons that save a table, or one that is made when it is wanted. file_name: ends in ".csv". csv, parquet:
+    what they say."""
+
+    def made() -> pd.DataFrame:
+        return table() if callable(table) else table
+
+    places[0].download_button(
+        csv, lambda: frame_to_csv(made()), file_name=file_name, mime="text/csv", key=f"{key}_csv", width="stretch",
+        on_click="ignore",
+    )
+    places[1].download_button(
+        parquet, lambda: frame_to_parquet(made()), file_name=f"{file_name.removesuffix('.csv')}.parquet",
+        mime="application/vnd.apache.parquet", key=f"{key}_parquet", width="stretch", on_click="ignore",
     )

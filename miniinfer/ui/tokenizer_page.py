@@ -16,6 +16,7 @@ from miniinfer.ui.tokenizer_input import draw_input
 from miniinfer.ui.tokenizer_look import TextLook, TextSide, look_at, text_side
 from miniinfer.ui.tokenizer_parts import draw_characters, draw_segments
 from miniinfer.ui.tokenizer_stages import draw_stages
+from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[TextLook], None]] = {
     "Stages": draw_stages, "Segments": draw_segments, "Characters": draw_characters, "Languages": draw_costs,
@@ -49,13 +50,10 @@ def _draw(session: Session, side: TextSide) -> None:
         wanted = draw_input(run, side)
         _facts(side)
     with right:
-        chosen = st.segmented_control(
-            "View", list(VIEWS), default="Stages", key="tokenizer_view", required=True, label_visibility="collapsed",
-            persist_state="session", width="stretch",
-        )
+        chosen = draw_views("tokenizer_view", list(VIEWS), "Stages")
         try:
             look = look_at(session, run, side, wanted)
-            VIEWS[chosen or "Stages"](look)
+            VIEWS[chosen](look)
         except MiniInferError as error:
             with st.container(key="tokenizer_error"):
                 st.text(str(error))

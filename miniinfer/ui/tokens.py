@@ -9,6 +9,7 @@ from miniinfer.trace.records import TokenInfo
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.models.tokenizer import Tokenizer
 
 MAX_PROMPT_CHARACTERS = 100_000
 
@@ -32,11 +33,15 @@ def describe_token(model: LoadedModel, token_id: int) -> TokenInfo:
     """The token as a thing to show. Raises BadInputError if the vocabulary has no such id."""
     if not 0 <= token_id < len(model.token_bytes):
         raise BadInputError(f"Token ids of this model run from 0 to {len(model.token_bytes) - 1}, not {token_id}.")
-    data = model.token_bytes[token_id]
+    return describe(model.tokenizer, token_id)
+
+
+def describe(tokenizer: Tokenizer, token_id: int) -> TokenInfo:
+    """The same from the vocabulary alone."""
+    data = tokenizer.token_bytes(token_id)
     try:
         data.decode()
         partial = False
     except UnicodeDecodeError:
         partial = True
-    text = model.tokenizer.display(token_id)
-    return TokenInfo(token_id, text, data, model.tokenizer.is_special(token_id), partial)
+    return TokenInfo(token_id, tokenizer.display(token_id), data, tokenizer.is_special(token_id), partial)

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import streamlit as st
 
+from miniinfer.figures.compare_plot import comparison_figure
+from miniinfer.figures.palette import palette
 from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.figures.tables import comparison_table
+from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
+from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
+
+HEIGHT, TABLE = 230, 250  # px
+MANY = 8  # rows, from which on the table scrolls in a place of its own
+PROBABILITY, FINE = st.column_config.NumberColumn(format="%.4f"), st.column_config.NumberColumn(format="%.4g")
+COLUMNS = {
+    "used probability A": PROBABILITY, "used probability B": PROBABILITY, "margin": FINE, "difference": FINE,
+}  # fmt: skip
 
 
 def draw_comparison(session: Session, a: Run, b: Run) -> None:
@@ -22,12 +33,23 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
             st.text(f"{letter} · {settings_line(run)}")  # not a caption: a model file's name is not ours
             st.text(output)
     st.text(verdict(comparison, ("A", "B")))
-    draw_comparison_table(comparison)
+    if comparison.pairs:
+        st.plotly_chart(
+            comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT), key="compare_figure",
+            config=PLOT, alt="What each run's token had, and how far apart the distributions were",
+        )
+    draw_comparison_table(comparison, height=TABLE if len(comparison.pairs) > MANY else None)
 
 
-def draw_comparison_table(comparison: RunComparison) -> None:
+def draw_comparison_table(comparison: RunComparison, height: int | None = None) -> None:
     """One row an output token, and what its columns mean."""
-    draw_table_twin(comparison_table(comparison), "compare", Provenance.COMPUTED, "comparison.csv")
+    if not comparison.pairs:
+        st.caption("Neither run has an output token yet: a row for each will stand here. Step on with the arrow key →.")
+        return
+    frame = comparison_table(comparison)
+    for column in ("token A", "token B"):
+        frame[column] = frame[column].map(visible)  # blanks and line ends are tokens too
+    draw_table_twin(frame, "compare", Provenance.COMPUTED, "comparison.csv", columns=COLUMNS, height=height)
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
         "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."
@@ -67,5 +89,5 @@ def verdict(comparison: RunComparison, names: tuple[str, str]) -> str:
     pair = comparison.pairs[first]
     assert pair.a is not None
     assert pair.b is not None
-    a, b = (f"{token.text!r} in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
+    a, b = (f"“{visible(token.text)}” in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
     return f"First difference at output token {first + 1}: {a}, {b}."

@@ -40,12 +40,11 @@ def _on_ask(session: Session) -> None:
 
 
 def _everything(session: Session, number: int | None = None) -> Selection:
-    cursor = session.timeline.cursor
-    run = session.timeline.current
-    head = run.info.default_head if run is not None else None
+    run, cursor = session.in_view
+    head = run.info.default_head
     return Selection(
         ask=st.session_state.get("workspace_ask", 0) if number is None else number,
         details=(cursor,) if cursor else (),
-        head=HeadAsk(*head, 0, run.steps[-1].context_len) if run is not None and head and run.steps else None,
+        head=HeadAsk(*head, 0, run.steps[-1].context_len) if head and run.steps else None,
         exact=ExactAsk(*head) if head is not None else None,
     )

@@ -21,6 +21,7 @@ from miniinfer.cli.browser import find_chromium
 from miniinfer.models.paths import models_dir
 
 ROOT = Path(__file__).parents[2]
+APP = ROOT / "app.py"
 # Without these Chromium itself looks for hosts of its maker at every start.
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -49,18 +50,18 @@ def home_with_models(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def running_app(environment: dict[str, str] | None = None) -> Iterator[str]:
+def running_app(environment: dict[str, str] | None = None, script: Path = APP) -> Iterator[str]:
     """Start the app on a free port of this machine, give its address, end it by its own process id."""
-    with app_process(free_port(), environment) as (address, _):
+    with app_process(free_port(), environment, script) as (address, _):
         yield address
 
 
 @contextmanager
 def app_process(
-    port: int, environment: dict[str, str] | None = None
+    port: int, environment: dict[str, str] | None = None, script: Path = APP
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     command = [
-        sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true",
+        sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port), "--server.headless", "true",
         "--server.address", "127.0.0.1",
     ]
     app = subprocess.Popen(command, cwd=ROOT, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL)

@@ -12,17 +12,16 @@ LONG = 90_000  # ms; a measurement on a slow, busy machine
 def test_a_measurement_leaves_the_run_steppable_and_draws_itself(visit):
     tab = visit()
     page = tab.open("/cost")
-    expect(page.get_by_text("time to first token")).to_be_visible()
-    assert page.locator(".js-plotly-plot").count() == 0
-    page.get_by_role("button", name="Measure this run's steps").click()
+    expect(page.get_by_text("Time to first token")).to_be_visible()
+    expect(page.locator(".st-key-cost_flame .slice").first).to_be_visible()
+    page.get_by_role("button", name="Measure layer by layer").click()
     expect(page.locator(".st-key-cost_progress")).to_contain_text("Measuring:")
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2")
-    expect(page.locator(".st-key-cost_flame_prefill .slice").first).to_be_visible(timeout=LONG)
-    expect(page.locator(".st-key-cost_flame_decode .slice").first).to_be_visible()
+    expect(page.get_by_text("the stages add up to all but").first).to_be_visible(timeout=LONG)
+    expect(page.locator(".st-key-cost_flame .slice").first).to_be_visible()
     expect(page.locator(".st-key-cost_progress")).to_have_count(0)
     tab.expect_step("step 2")
-    expect(page.get_by_text("the stages add up to all but").first).to_be_visible()
 
 
 def test_a_long_measurement_is_cancelled(visit):
@@ -36,3 +35,16 @@ def test_a_long_measurement_is_cancelled(visit):
     expect(page.get_by_role("button", name="Run with and without the cache")).to_be_enabled()
     body = page.locator(".st-key-page_body")
     assert body.evaluate("e => e.scrollWidth <= e.clientWidth"), "nothing is cut off at the side"
+
+
+def test_before_the_first_step_a_button_takes_one_there_and_the_keys_go_on(visit):
+    tab = visit()
+    page = tab.open("/cost")
+    page.get_by_role("button", name="New run").click()
+    tab.expect_step("step 0")
+    page.get_by_role("button", name="Make step 1").click()
+    tab.expect_step("step 1")
+    expect(page.locator(".st-key-cost_flame .slice").first).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 2")
+    expect(page.get_by_text("Decode, step 2, the step you are on")).to_be_visible()

@@ -108,6 +108,24 @@ def test_hover_links_the_panels_without_asking_the_server(visit):
     assert tab.sent == sent
 
 
+def test_an_ask_leaves_in_the_task_of_its_key(visit):
+    tab = visit()
+    page = tab.open()
+    sent, timer = page.evaluate("""async () => {
+        let sent = 0;
+        const send = WebSocket.prototype.send;
+        WebSocket.prototype.send = function (data) { sent += 1; return send.call(this, data); };
+        const key = { key: "ArrowRight", code: "ArrowRight", bubbles: true, composed: true };
+        document.body.dispatchEvent(new KeyboardEvent("keydown", key));
+        for (let turn = 0; turn < 5; turn++) await null;  // microtasks only: no timer and no frame comes between
+        WebSocket.prototype.send = send;
+        return [sent, window.setTimeout.toString()];
+    }""")
+    assert sent == 1
+    assert "[native code]" in timer, "what stood in for the browser's timer is gone"
+    tab.expect_step("step 2")
+
+
 def test_back_and_scrub_do_not_run_the_model(visit):
     tab = visit()
     page = tab.open()
@@ -224,3 +242,16 @@ def test_a_long_prompt_comes_in_parts(visit):
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2", timeout=60_000)
     expect(page.get_by_test_id("token-640")).to_be_visible()
+
+
+def test_no_character_of_a_token_is_invisible(visit):
+    page = visit().open(live=False)
+    shown = page.evaluate(
+        """async () => {
+          const files = performance.getEntriesByType("resource");
+          const { visible } = await import(files.find((file) => file.name.includes("shared/tokens.js")).name);
+          const texts = [" ", "\\u3000", "a\\u2003b", "\\ufe0f", "\\u{E0041}", "\\u202f", "\\u0301", "", "x"];
+          return texts.map(visible);
+        }"""
+    )
+    assert shown == ["␣", "<U+3000>", "a<U+2003>b", "<U+FE0F>", "<U+E0041>", "<U+202F>", "◌\u0301", "∅", "x"]

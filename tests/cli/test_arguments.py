@@ -27,6 +27,10 @@ BAD = {
     "min-p of 1": (["generate", "Hi", "--min-p", "1"], "min_p must be at least 0 and below 1"),
     "a penalty of 0": (["generate", "Hi", "--repetition-penalty", "0"], "repetition_penalty must be above 0"),
     "an endless penalty": (["generate", "Hi", "--presence-penalty", "inf"], "presence_penalty must be a finite number"),
+    "a small temperature below 0": (["generate", "Hi", "--temperature", "-1e-9"], "temperature must be 0 (greedy) or"),
+    "digits of another script": (["generate", "Hi", "--seed", "１２"], "--seed: must be a whole number, not '１２'"),
+    "a number without end": (["generate", "Hi", "--seed", "9" * 5000], "--seed: must be a whole number, not '99999"),
+    "a stop text like an option": (["generate", "Hi", "--stop", "-x"], "begins with - is written --stop=VALUE"),
     "a seed below 0": (["generate", "Hi", "--seed", "-1"], "seed must be"),
     "fewer than no tokens": (["generate", "Hi", "--max-new-tokens", "-1"], "max_new_tokens"),
     "an empty stop": (["generate", "Hi", "--stop", ""], "stop string must not be empty"),
@@ -56,6 +60,7 @@ def test_one_sentence_and_status_2(arguments: list[str], said: str, capsys: pyte
     assert shown.err.startswith("miniinfer: ")
     assert shown.err.count("\n") == 1
     assert said in shown.err
+    assert len(shown.err) < 250
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from miniinfer.cli.generation import Generation
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:
@@ -171,6 +172,12 @@ def test_a_top_k_above_the_vocabulary_is_clamped_with_a_note(command: Run) -> No
     assert "top_k 60,000 is above the vocabulary of 49,152 tokens" in err
 
 
+def test_a_stop_id_beyond_the_vocabulary_is_said_to_stop_nothing(command: Run) -> None:
+    status, _, err = command("generate", "Hi", "--stop-id", "49152", "--max-new-tokens", "1")
+    assert status == 0
+    assert "Stop id 49152 stops nothing: the vocabulary ends at 49151." in err
+
+
 def test_an_aborted_request_still_prints_its_last_line(command: Run) -> None:
     status, out, err = command("generate", "Hi", "--repetition-penalty", "1e-300", "--json")
     *_, result = objects(out)
@@ -179,3 +186,26 @@ def test_an_aborted_request_still_prints_its_last_line(command: Run) -> None:
     assert result["finish_reason"] == "abort"
     assert "penalties" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", ["--json", None])
+def test_an_interrupted_one_says_what_it_had(
+    command: Run, model: LoadedModel, monkeypatch: pytest.MonkeyPatch, form: str | None
+) -> None:
+    steps = Generation.step
+
+    def step(self: Generation) -> tuple[dict[str, Any], str] | None:
+        if len(self.records) == 3:
+            raise KeyboardInterrupt
+        return steps(self)
+
+    monkeypatch.setattr(Generation, "step", step)
+    status, out, err = command("generate", FRANCE, "--temperature", "0", *([form] if form else []))
+    assert status == 130
+    if form:
+        *_, result = objects(out)
+        assert (result["finish_reason"], len(result["output_ids"])) == ("abort", 3)
+        assert model.tokenizer.decode(result["output_ids"]) == result["text"]
+    else:
+        assert out == " Paris.\n\n"  # the third token is a line end
+        assert re.split(r"  +|\n", err)[:4] == ["finish_reason", "abort", "prompt", "5 tokens"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from miniinfer.cli.main import main
-from miniinfer.cli.port import any_free, require_free
+from miniinfer.cli.port import any_free, claimed, require_free
 from miniinfer.errors import MiniInferError
 
 
@@ -38,3 +39,20 @@ def test_localhost_is_the_same_machine(busy: int) -> None:
 
 def test_any_free_one_is_free() -> None:
     require_free("127.0.0.1", any_free("127.0.0.1"))
+
+
+def test_of_two_starts_at_once_the_second_is_told(tmp_path: Path) -> None:
+    with claimed(8765, tmp_path / "new"):
+        told = pytest.raises(MiniInferError, match="Another start of MiniInfer has just taken port 8765")
+        with told, claimed(8765, tmp_path / "new"):
+            pytest.fail("both have it")
+        with claimed(8766, tmp_path / "new"):
+            pass
+    with claimed(8765, tmp_path / "new"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_claims_nothing_and_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with claimed(8765, tmp_path / "file"), claimed(8765, tmp_path / "file"):
+        pass

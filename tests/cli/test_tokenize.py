@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,3 +88,28 @@ def test_the_table_shows_what_cannot_be_seen(command: Run) -> None:
         ["2", "<|im_end|>", *("3c", "7c", "69", "6d", "5f", "65", "6e", "64", "7c", "3e"), "3", "13", "control"],
         ["198", "↵", "0a", "13", "14"],
     ]
+
+
+class Full(io.StringIO):
+    """A stdout on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_is_full_is_a_sentence(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Full())
+    status, _, err = command("tokenize", "Hi", "--json")
+    assert status == 1
+    assert err == "miniinfer: The disk that the output goes to is full; free some space and start again.\n"
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(("tokenize", "Hi", "--json"), 0), (("logits",), 2)])
+def test_streams_that_the_caller_closed_take_nothing(
+    command: Run, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], status: int
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert command(*arguments)[0] == status
+    for stream in (sys.stdout, sys.stderr):
+        stream.close()  # stands in for the end of the process

@@ -22,7 +22,7 @@ ALLOWED = {
     "ui": {"ui", "figures", "trace", "measure", "faults", "tokenization", "models", "engine", "store"},
     "cli": {"cli", "figures", "trace", "measure", "faults", "models", "engine"},
 }
-LEAVES = {"config", "errors", "provenance"}
+LEAVES = {"checks", "config", "errors", "provenance"}
 
 
 def imported(path: Path) -> set[str]:

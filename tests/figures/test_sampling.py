@@ -157,6 +157,31 @@ def test_the_stage_plot_strikes_out_what_fell_and_counts_the_tail() -> None:
     assert list(figure.data[1].x) == pytest.approx([1, 0, 0, 0])
 
 
+def test_a_tail_that_is_cut_has_nothing_and_no_rest_of_rounding() -> None:
+    for seed in range(20):
+        probs = torch.rand(300, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+        sampling = of(tuple(probs.tolist()), top_k=7)
+        stage = len(sampling.stages) - 1
+        ids = plots.stage_tokens(sampling, stage, 12)
+        assert plots.stage_figure(sampling, stage, 12, text, LIGHT).data[-2].x[-1] == 0
+        assert tables.stage_table(sampling, stage, ids, text)["after"].iloc[-1] == 0
+        bar = tables.bar_table(sampling, 0.5, sampling.token_id, 12, text)
+        assert bar["used probability"].iloc[-1] == 0
+
+
+def test_the_plan_says_what_each_stage_will_do() -> None:
+    plan = tables.plan_table(SamplingParams(temperature=0.0, top_k=40, repetition_penalty=1.1), 300).set_index("stage")
+    assert plan["what it will do"].to_dict() == {
+        "Model's logits": "one number for each of 300 tokens, from the prompt's last position",
+        "Repetition": "divides positive logits of tokens in prompt or output by 1.1, multiplies negative ones",
+        "Presence, frequency": "nothing: it changes no logit", "Temperature": "the best token will be taken",
+        "Top-k": "nothing: it changes no logit", "Top-p": "nothing: it changes no logit",
+        "Min-p": "nothing: it changes no logit", "Best token": "the best one gets everything",
+        "Draw": "the coin falls on the bar; where it lands, that token is taken",
+    }  # fmt: skip
+    assert plan.loc["Top-k", "setting"] == "idle: greedy"
+
+
 def test_for_plotly_escapes() -> None:
     assert for_plotly("<b>&amp;") == "&lt;b&gt;&amp;amp;"
 

@@ -1,4 +1,16 @@
-from miniinfer.figures.tables import candidates_table, comparison_table, frame_to_csv, steps_table, to_csv
+import io
+import math
+
+import pandas as pd
+
+from miniinfer.figures.tables import (
+    candidates_table,
+    comparison_table,
+    frame_to_csv,
+    frame_to_parquet,
+    steps_table,
+    to_csv,
+)
 from miniinfer.trace.compare import compare_runs
 from tests.trace.recorded import make_run
 
@@ -25,3 +37,14 @@ def test_csv_quotes_and_disarms():
 def test_csv_of_a_table_keeps_every_row():
     frame = steps_table(make_run())
     assert frame_to_csv(frame).count("\r\n") == len(frame) + 1
+
+
+def test_parquet_of_a_table_has_the_same_cells_and_mixed_columns_as_text():
+    frame = candidates_table(make_run().next_at(4))
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(frame_to_parquet(frame))), frame, check_dtype=False)
+    mixed = pd.DataFrame({"a": [1, "none", None, math.nan], 2: [1.5, 2, 3, 4]})
+    back = pd.read_parquet(io.BytesIO(frame_to_parquet(mixed)))
+    assert list(back.columns) == ["a", "2"]
+    assert list(back["a"][:2]) == ["1", "none"]
+    assert back["a"][2:].isna().all()
+    assert list(back["2"]) == [1.5, 2, 3, 4]

@@ -3,8 +3,9 @@
 import numpy as np
 
 from miniinfer.figures.payload import unpack
-from miniinfer.figures.stages import GROUPS, group_stage_ms
+from miniinfer.figures.stages import group_stage_ms
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection, Surroundings, encode
+from miniinfer.measure.groups import STAGES
 from tests.trace.recorded import CONFIG, make_run
 
 
@@ -80,10 +81,10 @@ def test_every_number_of_a_recorded_run_says_so():
 
 
 def test_stage_groups_add_up():
-    stages = {name: 1.0 for group in GROUPS.values() for name in group} | {"schedule": 1.0, "commit": 1.0}
+    stages = {name: 1.0 for group in STAGES.values() for name in group} | {"schedule": 1.0, "commit": 1.0}
     grouped = group_stage_ms(stages)
     assert sum(grouped.values()) == sum(stages.values())
-    assert grouped["other"] == 2.0
+    assert grouped["bookkeeping"] == 2.0
     assert grouped["attention"] == 8.0
 
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.clock import DeviceClock, allocator_bytes
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stages.mlp import mlp_out
 from miniinfer.errors import BadInputError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.measure.clock import DeviceClock, allocator_bytes
 from miniinfer.measure.groups import GROUPS, STAGES, group_of
 from miniinfer.measure.progress import part, run_through
 from miniinfer.measure.records import Stats

@@ -15,6 +15,7 @@ from miniinfer.faults.replace import replace_stage
 from miniinfer.measure import cache_off
 from miniinfer.measure.bench import Size, measure_bench
 from miniinfer.measure.cache_off import measure_cache_off
+from miniinfer.measure.counting import token_cost
 from miniinfer.measure.curve import measure_curve, token_costs
 from miniinfer.measure.precision import measure_precision
 from miniinfer.measure.progress import run_through
@@ -98,10 +99,14 @@ def test_one_precision_is_no_comparison() -> None:
 
 
 def test_the_curve_has_flat_weights_and_a_straight_line_of_cache() -> None:
-    costs = token_costs(tiny_model(), 2000, also=[33], points=5)
+    model = tiny_model()
+    costs = token_costs(model, 2000, also=[33], points=5)
     assert [c.context_len for c in costs] == [1, 25, 33, 49, 72, 96], "cut at the model's own context"
     assert len({c.weight_bytes for c in costs}) == 1
     assert {c.kv_bytes / c.context_len for c in costs} == {384.0}
+    program = build_program(model.config)
+    counted = [token_cost(program, model.weights, model.config, c.context_len) for c in costs]
+    assert list(costs) == counted, "two lengths stand for all"
 
 
 def test_times_of_the_curve_stand_among_its_costs() -> None:

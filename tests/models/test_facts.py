@@ -162,7 +162,7 @@ def test_stop_ids_are_all_declared_ones_and_end_of_text(tmp_path: Path) -> None:
 
 
 def test_settings_of_the_call(model_path: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="dtype must be float32 or bfloat16, not 'float16'"):
+    with pytest.raises(BadInputError, match="dtype must be one of float32, bfloat16, packed, not 'float16'"):
         load_model(model_path, dtype="float16")
     with pytest.raises(BadInputError, match="device must be auto, cuda, mps, cpu, not 'tpu'"):
         load_model(model_path, device="tpu")

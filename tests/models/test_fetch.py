@@ -215,7 +215,7 @@ def test_names_and_paths(tmp_path: Path, model_path: Path) -> None:
     (tmp_path / "a.gguf").touch()
     assert resolve(tmp_path / "a.gguf") == resolve(str(tmp_path / "a.gguf")) == tmp_path / "a.gguf"
     assert resolve(tmp_path) == tmp_path
-    for nothing in ("no-such-model", "", "  ", tmp_path / "none.gguf"):
+    for nothing in ("no-such-model", "", "  ", tmp_path / "none.gguf", "~no-such-user/a", "a" * 5000, "a\0b"):
         with pytest.raises(BadInputError, match=f"give one of the names {DEFAULT_MODEL}, or the path"):
             resolve(nothing)
     assert MODELS[DEFAULT_MODEL].licence == "Apache-2.0"

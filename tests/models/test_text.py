@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from miniinfer.errors import ModelFileError
+from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.models.loader import LoadedModel
 from miniinfer.models.text import load_tokenizer, load_tokenizer_file
 from tests.models.tiny_files import TOKENIZER_JSON, write_folder, write_gguf
@@ -69,3 +70,14 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, change: dict[str, ob
     path.write_text("{")
     with pytest.raises(ModelFileError, match="not valid JSON"):
         load_tokenizer_file(path)
+
+
+def test_a_folder_of_gguf_files_names_the_one_to_give(tmp_path: Path) -> None:
+    write_gguf(tmp_path / "tiny.gguf")
+    with pytest.raises(BadInputError, match=r"folder with GGUF files in it: give the file, tiny\.gguf"):
+        load_tokenizer(tmp_path)
+
+
+def test_what_is_no_file_is_refused_instead_of_read_for_ever() -> None:
+    with pytest.raises(BadInputError, match="no file that can be read"):
+        load_tokenizer(os.devnull)

@@ -12,7 +12,7 @@ from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
 def saved(run_id: str = "r1", session: str = "s1", **changes: Any) -> SavedRun:
     steps = (
         SavedStep(3, 12.5, {"qkv_proj": 4.0}, 7, False, -0.5, 0.25, 0),
-        SavedStep(1, 8.0, {"qkv_proj": 3.0}, 9, True, -2.0, 0.5, 1),
+        SavedStep(1, 8.0, {"qkv_proj": 3.0}, 9, True, -2.0, 0.5, 1, 0.75),
     )
     run = SavedRun(
         session, run_id, "Hi <b>there</b>", "Hi there\n\u202e", (1, 2, 3), False, True, 16,

@@ -176,3 +176,24 @@ def test_a_process_killed_in_the_middle_of_saving_leaves_whole_runs(path):
     for number in range(7):
         assert runs[f"r{number}"].name == runs[f"t{number}"].name, "the two of one save belong together"
     store.close()
+
+
+def test_a_browser_lists_and_removes_its_own_runs_alone(store):
+    store.save([saved("r1", "mine"), saved("r1", "yours"), saved("r1", "nobodys")])
+    store.own("mine", "browser-a")
+    store.own("yours", "browser-b")
+    store.own("mine", "browser-b")
+    assert [line.session for line in store.lines(owner="browser-a")] == ["mine"], "the first one stays the owner"
+    assert {line.session for line in store.lines()} == {"mine", "yours", "nobodys"}
+    assert store.lines(owner="' OR 1=1 --") == []
+    store.delete("mine", "r1")
+    store.delete("yours", "r1")
+    assert (store.num_deleted("browser-a"), store.num_deleted()) == (1, 2)
+    store.purge("browser-a")
+    assert (store.num_deleted("browser-a"), store.num_deleted("browser-b")) == (0, 1)
+
+
+def test_the_list_has_the_beginning_of_a_long_prompt_and_finds_its_end(store):
+    store.save([saved("r1", "s", prompt="x" * 100_000 + "needle")])
+    (line,) = store.lines("needle")
+    assert line.prompt == "x" * 400

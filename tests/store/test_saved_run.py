@@ -21,6 +21,13 @@ def test_a_run_comes_back_as_it_was():
     assert saved().output_ids == (7, 9)
 
 
+def test_a_run_that_was_saved_before_recording_was_timed_can_be_read():
+    value = json.loads(saved().to_json())
+    for step in value["steps"]:
+        del step["recording_ms"]
+    assert [step.recording_ms for step in SavedRun.from_json(json.dumps(value)).steps] == [None, None]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -76,3 +83,14 @@ def test_a_run_of_no_new_tokens_ends_without_one():
     step = replace(saved().steps[0], token_id=None, logprob=None, coin=None)
     run = saved(steps=(step,), cursor=1, finish_reason="length")
     assert SavedRun.from_json(run.to_json()) == run
+
+
+@pytest.mark.parametrize("long", ["x" * 100_000, [1] * 5000, 10**400, {"a" * 900: {}}])
+def test_a_sentence_stays_one_however_long_what_it_names_is(long):
+    value = json.loads(saved().to_json())
+    changes = [{"version": long}, {"name": long}, {"cursor": long}, {long if isinstance(long, str) else "more": 1}]
+    changes += [{"params": [value["params"][0] | {name: long}]} for name in ("temperature", "seed", "order", "top_k")]
+    for change in changes:
+        with pytest.raises(BadInputError) as caught:
+            SavedRun.from_json(json.dumps(value | change))
+        assert len(str(caught.value)) < 400

@@ -265,3 +265,27 @@ def test_a_finished_run_steps_no_further():
     assert run.finish_reason == "length"
     assert run.step() is False
     assert len(run.steps) == 12
+
+
+def test_stages_and_recording_add_up_to_the_time_from_start_to_record():
+    run = live_run()
+    readings = []
+
+    class Clock:
+        """Each mark is one second after the one before it; a mark is read after the step, as on a GPU."""
+
+        def mark(self):
+            readings.append("mark")
+            return len([r for r in readings if r == "mark"])
+
+        def ms(self, start, end):
+            readings.append("read")
+            return (end - start) * 1000.0
+
+    run._recorder._clock = Clock()
+    run.step()
+    (meta,) = run.steps
+    stages = len(run.engine.program)
+    assert readings.index("read") == 2 * stages + 1, "no stage waits for its time"
+    assert meta.step_ms == sum(meta.stage_ms.values()) == stages * 1000
+    assert meta.recording_ms == (stages + 1) * 1000

@@ -35,7 +35,8 @@ def engine(**config):
 def known(run, count=None):
     return [
         KnownStep(
-            m.num_scheduled, m.step_ms, m.stage_ms, m.token_id, m.forced, m.logprob, m.coin, run.params_of(m.step)
+            m.num_scheduled, m.step_ms, m.stage_ms, m.token_id, m.forced, m.logprob, m.coin, run.params_of(m.step),
+            m.recording_ms,
         )
         for m in run.steps[:count]
     ]
@@ -76,7 +77,8 @@ def test_from_every_step_on_the_tokens_are_those_of_the_uninterrupted_run(name, 
     whole = to_the_end(live_run(SETTINGS[name], chunk=chunk, model=MODEL))
     for count in range(1, len(whole.steps) + 1):
         run = back(whole, count)
-        assert [(m.step_ms, m.stage_ms) for m in run.steps] == [(m.step_ms, m.stage_ms) for m in whole.steps[:count]]
+        times = [[(m.step_ms, m.stage_ms, m.recording_ms) for m in each.steps[:count]] for each in (run, whole)]
+        assert times[0] == times[1]
         assert run.info.resumed == count
         to_the_end(run)
         assert facts(run) == facts(whole), count

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from miniinfer.models.loader import LoadedModel
+from miniinfer.ui import batching_host
 from miniinfer.ui import session as session_module
 from miniinfer.ui.model_host import ModelHost, ModelKey
 from miniinfer.ui.saved_runs import SavedRuns
@@ -29,6 +30,13 @@ def host(model: LoadedModel) -> Iterator[ModelHost]:
     yield host
     host.worker.close()
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def asks_are_answered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ask for several steps is answered early on a slow machine, and the browser asks again: here it need not."""
+    monkeypatch.setattr(session_module, "STEPPING_SECONDS", 60.0)
+    monkeypatch.setattr(batching_host, "STEPPING_SECONDS", 60.0)
 
 
 class Gate:

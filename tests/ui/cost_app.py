@@ -63,7 +63,8 @@ def give(app: App, view: str, result: object) -> None:
 
 def texts(app: App) -> str:
     elements = [*app.test.text, *app.test.caption, *app.test.markdown]
-    return "\n".join(str(element.value) for element in elements)
+    numbers = [f"{metric.label}: {metric.value}" for metric in app.test.metric]
+    return "\n".join([*(str(element.value) for element in elements), *numbers])
 
 
 def plots(app: App) -> list[dict[str, Any]]:

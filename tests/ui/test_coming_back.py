@@ -107,9 +107,9 @@ def test_a_reload_brings_back_the_run_its_trunk_and_the_cursor(app, open_app):
     assert {run.info.run_id: outcome(run) for run in session.timeline} == before
     r1, r2 = session.timeline.get("r1"), session.timeline.get("r2")
     assert r1.engine is r2.engine
-    assert again.test.query_params == address
+    assert {k: v for k, v in again.test.query_params.items() if k != "panel"} == address
     again.open("sampling")
-    assert again.test.query_params == address
+    assert {k: v for k, v in again.test.query_params.items() if k != "panel"} == address
     session._engine.check()
     session.new_run("Hi", SHORT, chat=False, one_pass=True)
     assert ids(session)[-1] == "r3", "no id is given twice"
@@ -117,30 +117,12 @@ def test_a_reload_brings_back_the_run_its_trunk_and_the_cursor(app, open_app):
 
 @pytest.mark.parametrize("page", ["sampling", "compare", "runs"])
 def test_it_comes_back_on_any_page(app, open_app, page):
-    app.ask(n=1, run="r1", want=3, cursor=3)
+    app.session.step_to(3, math.inf)
     address = {"s": app.session.keeper.token, "run": "r1", "step": "2"}
     close_tab()
     again = open_app(**address).open_first(page)
     assert (again.transport["run"], again.transport["cursor"], again.transport["last"]) == ("r1", 2, 3)
     assert any("is back at step 2" in text for text in again.texts())
-
-
-def test_until_the_model_is_there_the_address_stays_and_a_sentence_says_so(app, open_app, gate):
-    app.ask(n=1, run="r1", want=3, cursor=3)
-    address = {"s": app.session.keeper.token, "run": "r1", "step": "3"}
-    close_tab()
-    again = open_app(gate.host, **address).run()
-    header, _ = again.message
-    assert header["run"]["kind"] == "recorded"
-    assert "comes back as soon as its model, SmolLM2-135M-Instruct, is loaded" in header["note"]
-    assert again.transport["comes_back"] == "r1"
-    assert again.test.query_params == address
-    gate.open()
-    again.tick()
-    again.run()
-    header, _ = again.message
-    assert (header["run"]["id"], header["cursor"], again.transport["comes_back"]) == ("r1", 3, None)
-    assert ids(again.session) == ["r1"], "the example has gone"
 
 
 def test_an_interrupted_run_goes_on_to_the_same_end(visit):

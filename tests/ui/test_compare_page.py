@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from miniinfer.config import SamplingParams
+from miniinfer.models.display import visible
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui import session_memory
 from miniinfer.ui.two_columns import show_blanks
@@ -26,21 +27,28 @@ def two_runs(app, prompt="2, 4, 6, 8, 10,"):
 
 
 def test_one_run_says_what_will_stand_here(app):
+    app.session.step_to(3, math.inf)
     app.open("compare")
-    assert any("Two runs will stand side by side" in text for text in app.texts())
+    assert any("Two runs will stand side by side here" in text for text in app.marked_up)
+    app.test.button(key="compare_again").click()
+    app.run()
+    first, second = app.session.timeline
+    assert (second.info.prompt, second.info.params.seed) == (first.info.prompt, first.info.params.seed + 1)
+    assert len(second.steps) == 3
+    assert len(app.texts("compare_A")) == len(app.texts("compare_B")) == 2
 
 
 def test_a_branch_beside_its_trunk_names_the_first_difference(app):
     trunk, branch = two_runs(app)
     app.open("compare")
     a, b = (t.text for t in (trunk.tokens[17], branch.tokens[17]))
-    assert f"First difference at output token 3: {a!r} in A, {b!r} in B." in app.texts()
+    assert f"First difference at output token 3: “{visible(a)}” in A, “{visible(b)}” in B." in app.texts()
     assert app.texts("compare_A")[1] == "".join(t.text for t in trunk.tokens)
     table = app.test.dataframe[0].value
     assert list(table["output"]) == [1, 2, 3, 4]
     assert list(table["same"])[:3] == ["=", "=", "≠"]
-    assert list(table["token A"]) == [t.text for t in trunk.tokens[15:]]
-    assert list(table["token B"]) == [t.text for t in branch.tokens[15:]]
+    assert list(table["token A"]) == [visible(t.text) for t in trunk.tokens[15:]]
+    assert list(table["token B"]) == [visible(t.text) for t in branch.tokens[15:]]
     assert list(table["used probability A"]) == [1.0] * 4, "greedy: all on the best token"
     raw = trunk.next_token(3).raw_probs
     assert table["margin"][2] == pytest.approx(math.log(raw[0] / raw[1]), rel=1e-6)
@@ -86,7 +94,7 @@ def test_a_chosen_run_that_was_let_go_is_no_error(app, monkeypatch):
     app.run()
     assert app.test.selectbox(key="compare_a").value in ("r3", "r4", "r5")
     app.open("workspace").open("compare")
-    assert len(app.test.dataframe) == 1
+    assert any("Neither run has an output token yet" in caption.value for caption in app.test.caption)
 
 
 def test_a_models_file_name_meets_no_markup_renderer(app):

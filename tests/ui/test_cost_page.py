@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from miniinfer.figures.cost_words import ms
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
 from miniinfer.measure.calibration_file import load_calibration, save_calibration
@@ -55,42 +56,111 @@ def test_opening_a_view_measures_nothing_and_says_what_to_do(app: App, view: str
     assert list(engine.sequences) == ["r1"]  # type: ignore[union-attr]
     assert not any(thread.name == "measurement" for thread in threading.enumerate())
     assert list(home.iterdir()) == []
-    assert len(plots(app)) == (1 if view == "Per token" else 0), "only what can be computed is drawn"
-    assert {"Where time goes": "two pictures will stand here", "Why": "has not been calibrated yet",
-            "Per token": "Measure at some lengths", "Cache on / off": "The proof and both times will stand here",
-            "Precision": "The runs will stand here", "Predict": "Which bar is longer"}[view] in texts(app)  # fmt: skip
+    assert len(plots(app)) == {"Where time goes": 2, "Precision": 0, "Predict": 0}.get(view, 1), "what the run holds"
+    assert {"Where time goes": "as it was stepped", "Why": "has not been calibrated yet",
+            "Per token": "measure at some lengths", "Cache on / off": "The proof and both times will stand here",
+            "Precision": "packed: the file's own 4-bit blocks", "Predict": "Which bar is longer",
+            }[view] in texts(app)  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_before_the_first_step_a_view_says_what_the_step_will_cost(app: App, view: str) -> None:
+    info = run_of(app).info
+    app.session.new_run(info.prompt, info.params, chat=False, one_pass=True)
+    cost(app, view, step=0)
+    assert app.session.timeline.cursor == len(run_of(app).steps) == 0
+    if view in ("Where time goes", "Why"):
+        assert "Step 1 sends the whole prompt through the model, 5 tokens, and reads 538 MB" in texts(app)
+        press(app, "cost_first_token")
+        assert app.session.timeline.cursor == len(run_of(app).steps) == 1
+        assert plots(app)
+
+
+def test_a_run_that_ends_without_a_token_has_a_prefill_and_no_decode_step(app: App) -> None:
+    params = dataclasses.replace(run_of(app).info.params, max_new_tokens=0)
+    app.session.new_run("Hi", params, chat=False, one_pass=True)
+    cost(app, step=1)
+    assert "This run ended (length) without an output token" in texts(app)
+    assert "No decode step: the run has ended" in texts(app)
+    assert len(plots(app)[0]["data"]) == 1
+    for view in VIEWS:
+        show(app, view)
+
+
+def test_what_the_run_recorded_stands_there_at_once_for_the_step_at_the_cursor(app: App) -> None:
+    cost(app)
+    steps = run_of(app).steps
+    assert f"Time to first token: {ms(steps[0].step_ms)}" in texts(app)
+    assert f"Step 3, decode: {ms(steps[2].step_ms)}" in texts(app)
+    assert "Measured, in the run, as it was stepped (CPU): 5 prompt tokens in one pass, median of 2" in texts(app)
+    assert "Decode, step 3, the step you are on" in texts(app)
+    flame, bars = plots(app)
+    assert [sum(icicle["values"]) for icicle in flame["data"]] == pytest.approx(
+        [m.step_ms + (m.recording_ms or 0) for m in (steps[0], steps[2])]
+    )
+    assert sum(sum(bar["y"]) for bar in bars["data"]) == pytest.approx(
+        sum(m.step_ms + (m.recording_ms or 0) for m in steps)
+    )
+    table = frame(app).set_index("stage")
+    for phase, meta in (("prefill", steps[0]), ("decode", steps[2])):
+        stages = table[f"{phase} ms"].drop(["step", "recording"])
+        assert stages.sum() == pytest.approx(meta.step_ms)
+        assert stages["qkv_proj"] == pytest.approx(meta.stage_ms["qkv_proj"])
+        assert table.loc["recording", f"{phase} ms"] == pytest.approx(meta.recording_ms)
+    app.session.timeline.cursor = 1
+    app.run()
+    assert "Prefill, step 1, the step you are on" in texts(app)
+    assert "Decode, step 3**" in texts(app)
+
+
+def test_times_of_a_run_that_came_back_are_called_recorded(app: App) -> None:
+    cost(app)
+    run = run_of(app)
+    run.info = dataclasses.replace(run.info, resumed=2)
+    app.run()
+    assert "Measured, in the run" in texts(app), "step 3 was made after it came back"
+    app.session.timeline.cursor = 2
+    app.run()
+    assert "Recorded, in the run" in texts(app)
+    assert "Steps 1 to 2 came back from a saved run" in texts(app)
 
 
 def test_steps_are_measured_beside_the_run_and_add_up(app: App) -> None:
     cost(app)
     run, ids = run_of(app), list(run_of(app).seq.token_ids)
-    assert "time to first token" in texts(app)
-    assert "median of 2 decode steps" in texts(app)
     finish(press(app, "cost_measure_times"))
     assert state(app, NOTICE) is None
     assert run.seq.token_ids == ids
     assert len(run.steps) == 3
     assert list(app.session._engine.sequences) == ["r1"]  # type: ignore[union-attr]
-    assert len(plots(app)) == 2
+    (flame,) = plots(app)
     table = frame(app).set_index("stage")
     for phase in ("prefill", "decode"):
         parts, whole = table[f"{phase} ms"].drop("step"), table.loc["step", f"{phase} ms"]
         assert parts.sum() == pytest.approx(whole)
         assert table.loc["between the stages", f"of {phase}"] < 0.05
     assert "Top-p" in table.index, "a processor is called by its name"
-    icicle = plots(app)[1]["data"][0]
-    assert sum(icicle["values"]) == pytest.approx(table.loc["step", "decode ms"])
+    assert sum(flame["data"][1]["values"]) == pytest.approx(table.loc["step", "decode ms"])
     app.test.session_state["cost_nesting"] = "layers, then stages"
     app.run()
-    assert sum(plots(app)[1]["data"][0]["values"]) == pytest.approx(table.loc["step", "decode ms"])
-    assert "Measure this run's steps again" in [b.label for b in app.test.button]
-
-
-def test_a_roofline_needs_both_a_calibration_and_a_measurement(app: App, home: Path) -> None:
-    cost(app, "Why")
-    give(app, "times", (step_times("prefill", 5), step_times()))
+    assert sum(plots(app)[0]["data"][1]["values"]) == pytest.approx(table.loc["step", "decode ms"])
+    assert "Measure layer by layer again" in [b.label for b in app.test.button]
+    app.test.session_state["cost_way_r1"] = "as it was stepped"
     app.run()
-    assert plots(app) == []
+    assert len(plots(app)) == 2
+
+
+def test_a_roofline_has_its_points_from_the_run_and_its_roofs_from_a_calibration(app: App, home: Path) -> None:
+    cost(app, "Why")
+    (plot,) = plots(app)
+    assert [trace["name"] for trace in plot["data"]] == ["prefill", "decode"], "of the run, without roofs"
+    own = frame(app)
+    assert "limited by" not in own
+    steps = run_of(app).steps
+    unembed = own[(own.phase == "decode") & (own.stage == "unembed")].iloc[0]
+    assert unembed["ms"] == pytest.approx(steps[2].stage_ms["unembed"])
+    assert unembed["operations"] == 2 * run_of(app).info.model.hidden_size * run_of(app).info.model.vocab_size
+    give(app, "times", (step_times("prefill", 5), step_times()))
     calibrated(home)
     app.run()
     (plot,) = plots(app)

@@ -95,9 +95,14 @@ def test_the_page_stands_on_the_cursor_and_the_transport_moves_it(app: App) -> N
     assert len(frame(app, 1)) == 6, "what the cache held then"
     app.ask("transport", run=run_of(app).info.run_id, cursor=0, full=True)
     assert "Nothing is in the cache yet" in texts(app)
-    assert "Press the arrow key" in texts(app)
-    show(app, "Who reads them")
-    assert plots(app) == []
+    new = run_of(app).info.num_prompt_tokens
+    for view in VIEWS[:2]:
+        show(app, view)
+        assert f"46,080 B a position, {new * POSITION_BYTES:,} B in all, into 1 block of 16 slots" in texts(app)
+        assert plots(app) == []
+    app.test.button(key="kv_first_token").click()
+    app.run()
+    assert texts(app).startswith(f"After step 1 the cache holds {new} positions")
 
 
 def test_the_large_table_is_made_only_when_it_is_asked_for(app: App) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin
+from miniinfer.models.display import visible
 from miniinfer.trace.place import step_of_output
 from miniinfer.trace.run import ForceToken
 from miniinfer.trace.sampling import ORDERS
@@ -210,7 +211,7 @@ def test_two_branches_name_their_first_difference(app: App) -> None:
     show(app, "Side by side")
     assert app.test.selectbox(key="sampling_beside").value == trunk.info.run_id, "the trunk is the likely one"
     token = trunk.tokens[trunk.info.num_prompt_tokens + 1].text
-    assert f"First difference at output token 2: ' Paris' in r2, {token!r} in r1." in texts(app)
+    assert f"First difference at output token 2: “␣Paris” in r2, “{visible(token)}” in r1." in texts(app)
     assert "it was forced to take “␣Paris”" in app.texts("sampling_beside_A")[1]
     assert list(table(app, "survives").columns)[3:5] == ["r2", "r1"]
 

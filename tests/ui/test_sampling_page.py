@@ -42,7 +42,17 @@ def test_the_page_stands_on_the_cursor_and_the_transport_moves_it(app: App) -> N
     app.ask("transport", run=run.info.run_id, want=2, cursor=2, full=True)
     assert texts(app).startswith("Step 2: after")
     app.ask("transport", run=run.info.run_id, cursor=0, full=True)
-    assert "No token has been chosen yet" in texts(app)
+    assert "No token has been chosen yet: you stand before step 1" in texts(app)
+    assert f"The coin of the first output token is fixed already: {run.steps[0].coin:.6f}" in texts(app)
+    plan = frame(app)
+    assert plan["stage"].tolist() == [
+        "Model's logits", "Repetition", "Presence, frequency", "Temperature", "Top-k", "Top-p", "Min-p", "Softmax",
+        "Draw",
+    ]  # fmt: skip
+    assert plan["what it will do"][5] == "keeps the smallest set of best tokens that reaches 0.95 of the probability"
+    app.test.button(key="sampling_first_token").click()
+    app.run()
+    assert texts(app).startswith("Step 1: after")
 
 
 def test_all_tokens_count(app: App) -> None:
@@ -140,6 +150,9 @@ def test_a_prefill_that_is_not_finished_and_a_run_that_has_not_begun_are_sentenc
     assert "Step 1 chose no token: the prompt is still being prefilled" in texts(app)
     app.session.timeline.cursor = 0
     assert "No token has been chosen yet" in texts(app.run())
+    app.test.button(key="sampling_first_token").click()
+    app.run()
+    assert (app.session.timeline.cursor, len(current(app).steps)) == (3, 3), "to the step that ends the prompt"
 
 
 def test_an_address_whose_run_is_not_saved_is_said_to_be_that(open_app: Callable[..., App]) -> None:

@@ -14,6 +14,7 @@ from miniinfer.ui import engine_config
 from miniinfer.ui import session as session_module
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.model_host import ModelHost
+from miniinfer.ui.run_facts import name_of
 from miniinfer.ui.session import Session, recorded_example, short_name
 
 GREEDY = SamplingParams(temperature=0, max_new_tokens=8)
@@ -275,6 +276,7 @@ def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(sessi
             return self.now
 
     monkeypatch.setattr(session_module, "time", Clock())
+    monkeypatch.setattr(session_module, "STEPPING_SECONDS", 0.15)
     run = session.timeline.current
     session.handle(Ask(1, "r1", want=1000, cursor=1000))
     after_one = len(run.steps)
@@ -293,3 +295,10 @@ def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(sessi
 def test_short_names_are_one_line():
     assert short_name("a\n  b\tc") == "a b c"
     assert short_name("x" * 41) == "x" * 39 + "…"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "name"), [("Hi  you\n", "Hi you"), ("  ", "␣␣"), ("\n", "↵"), ("", "empty message")]
+)
+def test_no_run_is_nameless(prompt, name):
+    assert name_of(prompt) == name

@@ -1,6 +1,7 @@
 // The picture of a batch: lanes, rows and blocks in one component. Streamlit calls the default export again for new data and themes.
 
 import { getBus } from "../shared/bus.js";
+import { promptly } from "../shared/promptly.js";
 import { decode } from "../shared/protocol.js";
 import { readTheme } from "../shared/theme.js";
 import { Batch } from "./batch.js";
@@ -16,14 +17,17 @@ import "../shared/export.js";
 import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
+import "../shared/link.js";
 import "../shared/menu.js";
 import "../shared/panel.js";
+import "../shared/parquet.js";
 import "../shared/picture.js";
 import "../shared/player.js";
 import "../shared/prefs.js";
 import "../shared/provenance.js";
 import "../shared/scales.js";
 import "../shared/store.js";
+import "../shared/svg.js";
 import "../shared/tokens.js";
 import "../shared/tooltip.js";
 import "../shared/twin.js";
@@ -42,6 +46,7 @@ import "./twins.js";
 const mounts = new WeakMap();
 
 export default function batching({ data, parentElement, setTriggerValue }) {
+  const send = promptly(setTriggerValue);
   const main = getBus();
   const batch = (main.batch ??= new Batch(main)); // it outlives a change of view or page
   let mount = mounts.get(parentElement);
@@ -50,7 +55,7 @@ export default function batching({ data, parentElement, setTriggerValue }) {
     main.player.stop(); // the keys and the transport now drive the batch
   }
   main.standIn(batch);
-  batch.connect({ ask: (body) => setTriggerValue("ask", body), mount });
+  batch.connect({ ask: (body) => send("ask", body), mount });
   mount.view.useTheme(readTheme(mount.view.root));
   if (data && data !== mount.data) {
     mount.data = data;

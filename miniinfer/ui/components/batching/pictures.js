@@ -13,7 +13,7 @@ const KEY = 20; // height of a line of the legend
 const dpr = () => Math.max(1, window.devicePixelRatio || 1);
 
 /** What all pictures say about where they come from. */
-function origin({ info, cursor }, source) {
+export function origin({ info, cursor, source }) {
   return `After step ${cursor} of “${info.name}”: ${format.plural(info.requests.length, "request")} on ${info.model}, ${info.device}, ${info.dtype}; ${info.served}, budget ${format.count(info.budget)} slots, ${format.count(info.num_blocks)} blocks of ${info.block_size}. Figures: ${source.counts}, times ${source.times}.`;
 }
 
@@ -26,7 +26,7 @@ export function lanesPicture(batch, view, theme, lanes) {
   return {
     theme,
     title: "Who is served when?",
-    lines: [`Lanes against ${batch.axis === "time" ? "wall time, ms (measured)" : "engine steps"}; at the right output tokens, TTFT and TPOT in ms. Framed: step ${view.cursor}; pale: later steps.`, origin(view, batch.source)],
+    lines: [`Lanes against ${batch.axis === "time" ? "wall time, ms (measured)" : "engine steps"}; at the right output tokens, TTFT and TPOT in ms. Framed: step ${view.cursor}; pale: later steps.`, origin(view)],
     width: NAMES + width + TIMES,
     height: KEY + 20 + high,
     dpr: dpr(),
@@ -93,7 +93,7 @@ export function rowsPicture(batch, view, theme, workWords) {
   return {
     theme,
     title: `The batch of step ${view.cursor}: ${format.plural(rows.length, "row")}, ${format.ms(view.step.ms)}`,
-    lines: ["Left: who computes which positions, and the token that was chosen. Right: the likeliest next tokens by the model's own probability; framed: the chosen one.", origin(view, batch.source)],
+    lines: ["Left: who computes which positions, and the token that was chosen. Right: the likeliest next tokens by the model's own probability; framed: the chosen one.", origin(view)],
     width: WIDTH,
     height: rows.length * ROW,
     dpr: dpr(),
@@ -150,7 +150,7 @@ export function poolPicture(batch, view, theme, pool) {
     lines: [
       `${pool.words()}.`,
       "Coloured from below: filled positions of an owner's block; framed with several colours: shared; hatched: free, but kept for the prefix cache; empty: free.",
-      origin(view, batch.source),
+      origin(view),
     ],
     width,
     height: top + height,

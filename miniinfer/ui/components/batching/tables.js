@@ -5,7 +5,10 @@ import { count } from "../shared/format.js";
 import { readable } from "../shared/tokens.js";
 
 /** What tables and pictures look at, or null where no step is looked at. */
-export const look = (batch) => (batch.info ? { info: batch.info, cursor: batch.cursor, step: batch.steps[batch.cursor - 1] ?? null } : null);
+export function look(batch) {
+  const { info, cursor, source } = batch;
+  return info ? { info, cursor, source, step: batch.steps[cursor - 1] ?? null } : null;
+}
 
 const number = (name, source) => col.whole(name, source);
 

@@ -1,6 +1,7 @@
 // The program of a step as a map: layers x stages, with the stage that just ran marked. A click runs to a stage.
 
 import { h, keepKeys, setAttr, setText } from "../shared/dom.js";
+import { promptly } from "../shared/promptly.js";
 import { readTheme } from "../shared/theme.js";
 import { createGrid } from "./grid.js";
 import { listenStageKeys } from "./keys.js";
@@ -22,10 +23,11 @@ const moves = {
 
 /** data: see figures/inside_map.py. What is asked for is a place in the program, never "one more". */
 export default function program({ data, parentElement, setTriggerValue }) {
+  const send = promptly(setTriggerValue);
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = build(parentElement)));
   readTheme(mount.root);
-  arrive((body) => setTriggerValue("ask", body), mount.paint);
+  arrive((body) => send("ask", body), mount.paint);
   unlisten ??= listenStageKeys(moves, () => place.data !== null);
   if (data && data !== mount.data) receive((mount.data = data));
   return () => {

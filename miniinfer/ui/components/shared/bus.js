@@ -23,6 +23,7 @@ class Bus {
   tables = new Set(); // ids of the panels whose numbers are shown, or may be saved in the next moment
   notice = null; // one sentence for the status line
   page = null; // what transport and keys drive in place of the run: a batch, on its page
+  offline = false; // a page of its own, without a server
   batch = null; // the batch of the batching page; see batching/batch.js
   #canvases = new Set();
   #listeners = new Set();
@@ -100,8 +101,11 @@ class Bus {
     if (!run) return "There is no run yet.";
     if (run.finished) return ENDS[run.finished] ?? "This run has ended.";
     const kind = run.kind ?? this.store.runs.find((other) => other.id === run.run)?.kind;
+    const loading = this.store.model?.state !== "ready" && this.store.model?.state !== "failed";
+    if (kind === "saved")
+      return `This saved run ${loading ? "goes on when its model is loaded." : "cannot go on: its model is not there."}`;
+    if (this.offline) return "The recording ends here.";
     if (kind === "recorded") {
-      const loading = this.store.model?.state !== "ready" && this.store.model?.state !== "failed";
       return `This recorded run ends here. ${loading ? "It can go on when the model is loaded." : "Start a new run in the side panel."}`;
     }
     return null;
@@ -117,7 +121,8 @@ class Bus {
     const isNew = this.store.merge(message, this.cursor);
     // The example has gone live: the same run under a new name, so what the user did in this very moment still holds.
     const wentLive = was?.kind === "recorded" && !header.run.resumed && !header.runs.some((run) => run.id === was.id);
-    if (isNew) this.#switched(header, (isFirst && this.#touched) || wentLive);
+    const cameBack = was?.kind === "saved" && was.id === header.run.id && header.run.kind !== "saved";
+    if (isNew || cameBack) this.#switched(header, (isFirst && this.#touched) || wentLive || cameBack);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
@@ -152,7 +157,8 @@ class Bus {
     this.asks.reset(header.cursor);
     this.target = this.selection = this.hover = this.notice = null;
     const { num_layers, num_heads, default_head } = header.run;
-    if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
+    if (header.run.kind === "saved") this.head = null;
+    else if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
     this.cursor = Math.min(wanted ?? header.cursor, this.known);
     if (wanted > this.known && !this.blocked) this.target = wanted;
     this.moves++;

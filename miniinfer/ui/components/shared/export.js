@@ -1,4 +1,4 @@
-// Saves what a panel shows as a file: its table as CSV, its picture as PNG. Nothing is sent anywhere.
+// Saves what a panel shows as a file: its table as CSV or Parquet, its picture as PNG. Nothing is sent anywhere.
 
 import { drawPicture } from "./picture.js";
 
@@ -41,7 +41,8 @@ export const fileName = (...parts) =>
     .filter(Boolean)
     .join("_");
 
-function save(name, blob) {
+/** Hand a file to the browser. */
+export function save(name, blob) {
   const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;

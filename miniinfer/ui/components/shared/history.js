@@ -100,6 +100,7 @@ export class RunHistory {
     const rows = blob(`rows:${step}`);
     const maps = blob(`maps:${step}`);
     this.next.set(step, detail.next ?? null);
+    if (detail.no_rows) this.rows.set(step, null);
     if (detail.cell) this.cells.set(step, detail.cell);
     for (const [map, array] of [
       [this.rows, rows],
@@ -137,6 +138,11 @@ export class RunHistory {
     return this.rows.get(this.stepOfRow[q]) ?? this.looks.get(q)?.rows ?? null;
   }
 
+  /** A recording of a long run kept no row of the query at position q, so there is nothing to wait for. */
+  lacks(q) {
+    return this.rows.get(this.stepOfRow[q]) === null || this.looks.get(q)?.rows === null;
+  }
+
   /** One head's row (q + 1 entries) of the query at position q, or null. */
   row(layer, head, q) {
     const all = this.rowsOf(q);
@@ -158,7 +164,7 @@ export class RunHistory {
     const far = [...this.rows.keys()].sort((a, b) => Math.abs(b - step) - Math.abs(a - step));
     for (const key of far) {
       if (this.detailBytes <= bytes) break;
-      this.detailBytes -= this.rows.get(key).length;
+      this.detailBytes -= this.rows.get(key)?.length ?? 0;
       this.rows.delete(key);
     }
   }

@@ -1,5 +1,7 @@
 // A picture that explains itself: title, lines of text, colour scale, then the drawing, on the panel's own background.
 
+import { SvgContext } from "./svg.js";
+
 const PAD = 18;
 const TITLE = 22;
 const LINE = 17;
@@ -10,19 +12,43 @@ const SCALE = 30;
  *  parts: [[canvas, x, y] | function(context)]} -> canvas. A canvas is copied pixel by pixel; a function draws in CSS pixels, (0, 0)
  * is the drawing's corner.
  */
-export function drawPicture({ theme, title, lines, scale = null, width, height, dpr, parts }) {
+export function drawPicture(picture) {
+  const { dpr } = picture;
+  const plan = planOf(picture);
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.round(plan.width * dpr);
+  canvas.height = Math.round(plan.height * dpr);
+  const context = canvas.getContext("2d");
+  const place = (x, y) => context.setTransform(dpr, 0, 0, dpr, Math.round(x * dpr), Math.round(y * dpr));
+  paint(context, picture, plan, place, ([part, x, y]) => copy(context, part, x, y, dpr, plan.top));
+  return canvas;
+}
+
+/** The same as the text of an SVG file, in which text and bars stay what they are. */
+export function drawSvg(picture) {
+  const plan = planOf(picture);
+  const context = new SvgContext(plan.width, plan.height);
+  paint(context, picture, plan, (x, y) => context.place(x, y), ([part, x, y]) => {
+    context.place(PAD + x, plan.top + y);
+    if (part.width > 1) context.drawImage(part, 0, 0, part.width / picture.dpr, part.height / picture.dpr);
+  });
+  return context.toString();
+}
+
+// How large it is and where its parts lie.
+function planOf({ theme, lines, scale = null, width, height }) {
   const probe = document.createElement("canvas").getContext("2d");
   const inner = Math.max(360, Math.ceil(width));
   probe.font = font(theme, 12);
   const text = lines.flatMap((line) => wrap(probe, line, inner));
   const top = PAD + TITLE + text.length * LINE + (scale ? SCALE : 0) + 8;
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.round((inner + 2 * PAD) * dpr);
-  canvas.height = Math.round((top + Math.ceil(height) + PAD) * dpr);
-  const context = canvas.getContext("2d");
+  return { inner, text, top, width: inner + 2 * PAD, height: top + Math.ceil(height) + PAD };
+}
+
+function paint(context, { theme, title, scale = null, parts }, { inner, text, top, width, height }, place, image) {
+  place(0, 0);
   context.fillStyle = theme.bg;
-  context.fillRect(0, 0, canvas.width, canvas.height);
-  const place = (x, y) => context.setTransform(dpr, 0, 0, dpr, Math.round(x * dpr), Math.round(y * dpr));
+  context.fillRect(0, 0, width, height);
   place(PAD, PAD);
   context.textBaseline = "top";
   context.fillStyle = theme.text;
@@ -37,15 +63,14 @@ export function drawPicture({ theme, title, lines, scale = null, width, height, 
     context.textBaseline = "alphabetic";
     context.textAlign = "left";
     if (typeof part === "function") part(context);
-    else copy(context, part, dpr, top);
+    else image(part);
   }
-  return canvas;
 }
 
 /** The font of pictures at a size in CSS pixels. */
 export const font = (theme, size, weight = 400) => `${weight} ${size}px ${theme.font}, sans-serif`;
 
-function copy(context, [canvas, x, y], dpr, top) {
+function copy(context, canvas, x, y, dpr, top) {
   context.setTransform(1, 0, 0, 1, 0, 0);
   if (canvas.width > 1) context.drawImage(canvas, Math.round((PAD + x) * dpr), Math.round((top + y) * dpr));
 }

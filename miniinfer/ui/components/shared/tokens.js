@@ -12,18 +12,18 @@ const SIGNS = new Map([
   ["\r", "␍"],
   ["\u00a0", "⍽"],
 ]);
-// Invisible, combining at the start, or able to turn the writing direction: shown as their code point.
+// Blank, invisible, or able to turn the writing direction: shown as their code point, as models/display.py does.
 const HIDDEN =
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/u;
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u115f\u1160\u1680\u2000-\u200f\u2028-\u202f\u205f\u2800\u3000\u3164\uffa0\p{Cf}\ufe00-\ufe0f]/u;
 
-/** Text with every character visible: "␣Paris", "↵↵", "U+200B"; never empty. */
+/** Text with every character visible: "␣Paris", "↵↵", "<U+200B>"; never empty. */
 export function visible(text) {
   if (text === "") return "∅";
   let out = "";
   for (const char of text) {
     const sign = SIGNS.get(char);
     if (sign) out += sign;
-    else if (HIDDEN.test(char)) out += `U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+    else if (HIDDEN.test(char)) out += `<U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`;
     else out += char;
   }
   return /^\p{M}/u.test(out) ? `◌${out}` : out;

@@ -1,16 +1,20 @@
-// Each panel's menu: its numbers as a table in place of its drawing, the table as CSV, the drawing as PNG.
+// Each panel's menu: its numbers as a table in place of its drawing, the table as CSV or Parquet, the drawing as PNG or SVG.
 
-import { h, segmented, setAttr, setText, show } from "./dom.js";
-import { fileName, saveCsv, savePng } from "./export.js";
-import { icon } from "./icons.js";
-import { connectMenu } from "./menu.js";
 import { createDataTable } from "./datatable.js";
+import { h, segmented, setAttr, setText, show } from "./dom.js";
+import { fileName, save, saveCsv, savePng } from "./export.js";
+import { icon } from "./icons.js";
+import { copyText, linkTo } from "./link.js";
+import { connectMenu } from "./menu.js";
+import { toParquet } from "./parquet.js";
+import { drawSvg } from "./picture.js";
 
 /**
- * look(bus) -> view {info: {name}, cursor, ...}, or null where there is nothing yet; tables: [{id, label, build(bus, view) -> table of
- * datatable.js, or null}]; picture(bus, view, theme) -> what savePng takes, or null.
+ * page: {look(bus) -> view {info: {name}, cursor, ...}, or null where there is nothing yet; origin(view) -> where its numbers come from,
+ * in a sentence; linked: whether an address leads to it}; tables: [{id, label, build(bus, view) -> table of datatable.js, or null}];
+ * picture(bus, view, theme) -> what savePng takes, or null.
  */
-export function createTwin(bus, look, panel, tables, picture) {
+export function createTwin(bus, { look, origin, linked }, panel, tables, picture) {
   const { id, root: section } = panel;
   const name = section.getAttribute("aria-label");
   const table = createDataTable(bus, `${name}: table`);
@@ -40,7 +44,10 @@ export function createTwin(bus, look, panel, tables, picture) {
     fetch(false);
     bus.changed("table");
   });
-  const csv = item("Save table as CSV", `${id}-save-csv`, () => saveTable());
+  const csv = item("Save table as CSV", `${id}-save-csv`, () => saveTable(saveCsv));
+  const parquet = item("Save table as Parquet", `${id}-save-parquet`, () => saveTable(saveParquet));
+  const link = linked ? item("Copy link to this moment", `${id}-copy-link`, () => copyLink()) : null;
+  const svg = picture ? item("Save picture as SVG", `${id}-save-svg`, () => saveVector()) : null;
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
   back.addEventListener("click", () => toggle.click());
   const button = h(
@@ -48,8 +55,8 @@ export function createTwin(bus, look, panel, tables, picture) {
     {
       class: "more",
       type: "button",
-      "aria-label": `${name}: table, CSV${picture ? ", picture" : ""}`,
-      title: `Table, CSV${picture ? ", picture" : ""}`,
+      "aria-label": `${name}: table, files${picture ? ", picture" : ""}`,
+      title: `Table, files${picture ? ", picture" : ""}`,
       "data-testid": `${id}-menu`,
     },
     icon("more"),
@@ -59,7 +66,10 @@ export function createTwin(bus, look, panel, tables, picture) {
     { class: "menu panel-menu", popover: "auto", role: "menu", "aria-label": name, "data-testid": `${id}-menu-list` },
     toggle,
     csv,
+    parquet,
     png,
+    svg,
+    link,
   );
   const stopMenu = connectMenu(button, list);
   panel.addMenu(button, list);
@@ -67,8 +77,9 @@ export function createTwin(bus, look, panel, tables, picture) {
     fetch(newState === "open");
     const view = look(bus);
     setText(toggle, root.hidden ? "Show table" : "Show drawing");
-    setAttr(csv, "aria-disabled", view && built(view) ? null : "true");
-    if (png) setAttr(png, "aria-disabled", view && theme && picture(bus, view, theme) ? null : "true");
+    for (const el of [csv, parquet]) setAttr(el, "aria-disabled", view && built(view) ? null : "true");
+    const drawn = Boolean(picture && view && theme && picture(bus, view, theme));
+    for (const el of [png, svg]) if (el) setAttr(el, "aria-disabled", drawn ? null : "true");
   });
 
   function item(label, testid, act) {
@@ -79,6 +90,15 @@ export function createTwin(bus, look, panel, tables, picture) {
       act();
     });
     return el;
+  }
+
+  async function copyLink() {
+    const done = await copyText(linkTo(bus, id));
+    bus.say(
+      done
+        ? `The link is on the clipboard: it opens this run at step ${bus.cursor} and marks “${name}”.`
+        : `The browser did not let the link be copied: add &panel=${id} to the address of this page.`,
+    );
   }
 
   // What only a table shows is asked for while it is open, and already when its menu is.
@@ -92,7 +112,12 @@ export function createTwin(bus, look, panel, tables, picture) {
 
   const nameOf = ({ info, cursor }, what) => fileName("miniinfer", info.name, what, `step ${cursor}`);
 
-  function saveTable() {
+  // The same table for programs: a number is a number, and no text needs a guard against formulas.
+  function saveParquet(file, header, rows, facts) {
+    save(`${file}.parquet`, new Blob([toParquet(header, rows, facts)], { type: "application/vnd.apache.parquet" }));
+  }
+
+  function saveTable(write) {
     const view = look(bus);
     const data = view && built(view);
     if (!data) return;
@@ -100,7 +125,7 @@ export function createTwin(bus, look, panel, tables, picture) {
       [column, unit && `, ${unit}`, source && ` (${source})`].filter(Boolean).join(""),
     );
     const rows = table.order(data).map((i) => data.row(i).map((v) => (Array.isArray(v) ? v[1] : v)));
-    saveCsv(nameOf(view, `${name} ${data.name ?? ""}`), header, rows);
+    write(nameOf(view, `${name} ${data.name ?? ""}`), header, rows, { about: origin(view) });
   }
 
   function savePicture() {
@@ -108,6 +133,12 @@ export function createTwin(bus, look, panel, tables, picture) {
     const made = view && theme && picture(bus, view, theme);
     if (!made) return;
     savePng(nameOf(view, name), made).catch((error) => bus.say(`The picture could not be saved: ${error.message}.`));
+  }
+
+  function saveVector() {
+    const view = look(bus);
+    const made = view && theme && picture(bus, view, theme);
+    if (made) save(`${nameOf(view, name)}.svg`, new Blob([drawSvg(made)], { type: "image/svg+xml" }));
   }
 
   function paint(view, palette) {

@@ -10,6 +10,7 @@ import "../shared/format.js";
 import "../shared/icons.js";
 import "../shared/picture.js";
 import "../shared/scales.js";
+import "../shared/svg.js";
 import "../shared/tokens.js";
 import "../shared/tooltip.js";
 import "./ladder.js";

@@ -3,8 +3,10 @@
 import { keepAddress } from "../shared/address.js";
 import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
+import { promptly } from "../shared/promptly.js";
 import { readTheme } from "../shared/theme.js";
 import { createBar } from "./bar.js";
+import { rememberBrowser } from "./browser.js";
 
 // All other files of this component, so that the browser fetches them at once and not one import after the other.
 import "../shared/asks.js";
@@ -27,11 +29,13 @@ import "./steps.js";
 const mounts = new WeakMap();
 
 export default function transport({ data, parentElement, setTriggerValue }) {
+  const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = build(bus, parentElement)));
   readTheme(mount.bar.root);
-  bus.spare = { ask: (body) => setTriggerValue("ask", body), waits: Boolean(data?.has_driver) };
+  bus.spare = { ask: (body) => send("ask", body), waits: Boolean(data?.has_driver) };
+  rememberBrowser(data?.browser);
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
   mount.bar.paint();
   return () => {

@@ -5,12 +5,12 @@ import * as format from "../shared/format.js";
 import { icon } from "../shared/icons.js";
 import { connectMenu } from "../shared/menu.js";
 
+const RECORDED = "Made by the real model in an earlier run and read from a file.";
+
 export function createRunMenu(bus) {
   const name = h("span", { class: "run-name" });
   const badge = h("span", {
     class: "badge",
-    text: "recorded",
-    title: "Made by the real model in an earlier run and read from a file.",
     "data-testid": "transport-recorded",
   });
   const button = h(
@@ -42,11 +42,26 @@ export function createRunMenu(bus) {
     setText(name, run?.name ?? "No run yet");
     button.classList.toggle("alone", Boolean(run?.mixed)); // a batch is one at a time: nothing to choose
     setAttr(button, "title", run ? `Runs: ${run.name}` : "Runs");
-    show(badge, kind === "recorded");
+    show(badge, kind === "recorded" || kind === "saved");
+    setText(badge, kind === "saved" ? "saved" : "recorded");
+    setAttr(badge, "title", kind === "saved" ? "Tokens, draws and times as they were saved; the model brings the rest." : RECORDED);
     const key = JSON.stringify([runs, run?.run]);
     if (key === painted) return;
     painted = key;
     list.replaceChildren(...tree(runs).map(([item, depth]) => entry(item, depth, item.id === run?.run)));
+    if (!bus.offline)
+      list.append(
+        h("hr", {}),
+        h("button", {
+          type: "button",
+          role: "menuitem",
+          class: "item",
+          style: { "--depth": 0 },
+          text: "Search, save and open runs …",
+          "data-testid": "transport-all-runs",
+          on: { click: () => (list.hidePopover(), bus.spare?.ask({ page: "runs" })) },
+        }),
+      );
     if (!runs.length)
       list.append(
         h("div", {

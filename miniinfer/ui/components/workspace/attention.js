@@ -1,15 +1,12 @@
 // Attention: all heads at a glance, one head large, and one sentence that says what the row reads.
 
 import { h, segmented, setAttr, setText, show, toggle } from "../shared/dom.js";
-import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { quoted } from "../shared/tokens.js";
 import { createBigHead } from "./bighead.js";
 import { createHeadMap } from "./headmap.js";
 import { attentionLegend } from "./legend.js";
 import { createPanel } from "../shared/panel.js";
 import { createReads } from "./reads.js";
-import { roughly, weights } from "./weights.js";
 import { NEAR } from "./window.js";
 
 export function createAttention(bus) {
@@ -100,6 +97,7 @@ export function createAttention(bus) {
     show(range, Boolean(view && view.ctx > NEAR));
     legend.paint(theme);
     mark.set(view?.ctx ? view.history.source.attention : null);
+    for (const el of [layer.root, head.root, kvHead]) show(el, Boolean(bus.head));
     if (view && bus.head) {
       const group = view.info.num_heads / view.info.num_kv_heads;
       layer.paint(view.info.num_layers, bus.head[0]);
@@ -118,24 +116,6 @@ export function createAttention(bus) {
     hover: (view, theme) => (heads.hover(view, theme), big.hover(view, theme), reads.hover()),
     stop: () => (heads.stop(), big.stop()),
   };
-}
-
-/** What the tooltip says of one cell. */
-export function cellLines({ history }, layer, head, q, k) {
-  const row = weights(history, [layer, head], q);
-  return [
-    ["layer, head", `${layer}, ${head}`],
-    ["query → key", `${quoted(history.tokens[q], 12)} ${format.count(q)} → ${format.count(k)}`],
-    ["attention", row ? row.text(k) : (pooledText(history, [layer, head], q, k) ?? "not fetched")],
-  ];
-}
-
-// A long pattern is here only as the largest weight of each cell of positions.
-function pooledText({ pooled }, [layer, head], q, k) {
-  const map = pooled.get(`${layer}.${head}`);
-  if (!map || q >= map.to) return null;
-  const value = map.cells[Math.floor(q / map.cell) * map.size + Math.floor(k / map.cell)];
-  return `${value ? "at most " : ""}${roughly(value)} (${map.cell} × ${map.cell} positions)`;
 }
 
 function picker(name, testid, onPick) {

@@ -2,7 +2,7 @@
 
 import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
-import { cellLines } from "./attention.js";
+import { cellLines } from "./celllines.js";
 import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "../shared/canvas.js";
 import { capacity, headWindow, MOST_ROWS } from "./window.js";
 

@@ -1,7 +1,7 @@
 // Layers down, heads across: each cell the newest row of its head, or its pattern. A click chooses the head.
 
 import { createCanvas, createImage, hatch, pointIn, setFont } from "../shared/canvas.js";
-import { cellLines } from "./attention.js";
+import { cellLines } from "./celllines.js";
 import { Patterns } from "./patterns.js";
 
 const LEFT = 20;

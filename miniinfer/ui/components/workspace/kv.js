@@ -113,6 +113,7 @@ export function createKv(bus) {
     formula.paint(view);
     if (!view) return;
     mark.set(view.ctx ? view.history.source.kv : null);
+    setText(panel.fact, view.info.kind === "saved" ? "keys and values come back with the model" : "");
     numbers(view);
     const range = view.history.kvRange[bus.prefs.norm === "v" ? 1 : 0];
     show(legend.root, range !== null);

@@ -1,6 +1,7 @@
 // The grid, its two splitters, and one panel filling the window.
 
 import { h, setAttr } from "../shared/dom.js";
+import { panelOfAddress } from "../shared/link.js";
 
 const MIN = { columns: 260, rows: 190 };
 
@@ -48,6 +49,12 @@ export function createLayout(bus, host, panels) {
   }
   for (const panel of Object.values(panels)) panel.panel.onFill = fill;
 
+  // A link may name a panel: it is marked until the reader does something.
+  const pointed = Object.values(panels).find(({ panel }) => panel.id === panelOfAddress())?.root;
+  const unmark = () => pointed?.classList.remove("pointed");
+  pointed?.classList.add("pointed");
+  if (pointed) for (const type of ["pointerdown", "keydown"]) document.addEventListener(type, unmark, { once: true });
+
   const onKey = (event) => {
     if (event.key !== "Escape" || event.defaultPrevented) return;
     if (filled) fill(filled);
@@ -76,6 +83,7 @@ export function createLayout(bus, host, panels) {
     stop() {
       later.forEach(clearTimeout);
       document.removeEventListener("keydown", onKey);
+      for (const type of ["pointerdown", "keydown"]) document.removeEventListener(type, unmark);
       window.removeEventListener("resize", fit);
       observer.disconnect();
     },

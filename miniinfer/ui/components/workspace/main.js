@@ -1,6 +1,7 @@
 // The workspace: all linked panels in one component. Streamlit calls the default export again for new data and for a new theme.
 
 import { getBus } from "../shared/bus.js";
+import { promptly } from "../shared/promptly.js";
 import { decode } from "../shared/protocol.js";
 import { readTheme } from "../shared/theme.js";
 import { panelNeeds } from "./needs.js";
@@ -16,20 +17,24 @@ import "../shared/export.js";
 import "../shared/format.js";
 import "../shared/history.js";
 import "../shared/icons.js";
+import "../shared/link.js";
 import "../shared/menu.js";
 import "../shared/panel.js";
+import "../shared/parquet.js";
 import "../shared/picture.js";
 import "../shared/player.js";
 import "../shared/prefs.js";
 import "../shared/provenance.js";
 import "../shared/scales.js";
 import "../shared/store.js";
+import "../shared/svg.js";
 import "../shared/tokens.js";
 import "../shared/tooltip.js";
 import "../shared/twin.js";
 import "./attention.js";
 import "./attentiontables.js";
 import "./bighead.js";
+import "./celllines.js";
 import "./cumulative.js";
 import "./cuts.js";
 import "./headmap.js";
@@ -66,10 +71,11 @@ import "./window.js";
 const mounts = new WeakMap();
 
 export default function workspace({ data, parentElement, setTriggerValue }) {
+  const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
   if (!mount) mounts.set(parentElement, (mount = { view: createWorkspace(bus, parentElement), data: null }));
-  bus.driver = { ask: (body) => setTriggerValue("ask", body), mount };
+  bus.driver = { ask: (body) => send("ask", body), mount };
   bus.needs = () => panelNeeds(bus);
   mount.view.useTheme(readTheme(mount.view.root));
   if (data && data !== mount.data) {

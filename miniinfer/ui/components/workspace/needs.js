@@ -11,12 +11,13 @@ export function panelNeeds(bus) {
   const view = look(bus);
   if (!view) return [];
   const { history, cursor, q, ctx } = view;
+  if (view.info.kind === "saved") return []; // all that is there has been sent; the model brings the rest
   const out = [];
   if (history.gap)
     out.push({ key: `gap:${history.meta.length}:${history.tokens.length}:${history.kvCount}`, kind: "gap" });
   const to = bus.player.playing ? Math.min(cursor + bus.player.buffer, history.known) : cursor;
   for (let step = Math.max(1, cursor); step <= to; step++) if (!complete(history, step)) out.push(detail(step));
-  const looking = view.selected !== null && (view.next === undefined || !history.rowsOf(q));
+  const looking = view.selected !== null && (view.next === undefined || !(history.rowsOf(q) || history.lacks(q)));
   if (looking) out.push({ key: `row:${q}`, kind: "row", value: q });
   if (ctx > 0 && bus.head) {
     out.push(...headNeed(view, bus.head, headWindow(view, bus.prefs.window)));

@@ -92,7 +92,10 @@ export function createNext(bus) {
     const { view, next } = now;
     if (view.step === null) return "A prompt token is not drawn: change the prompt in the side panel to change it.";
     if (next.ids[row.index] === next.token) return "This is the token the run took.";
+    if (bus.offline) return "This page holds a recording: a token can be forced in MiniInfer, where the run is live.";
     const { model } = bus.store;
+    if (view.info.kind === "recorded" && model?.state === "ready")
+      return "A recorded run cannot branch: the page Runs can make it live.";
     if (model && model.state !== "ready") return "A branch can be made as soon as the model is ready.";
     return null;
   }
@@ -105,7 +108,9 @@ export function createNext(bus) {
         hint,
         view.step === null
           ? "These are the model's own odds at this place of the prompt."
-          : "Click a token to force it: a new branch starts here, this run is kept.",
+          : view.info.kind === "recorded"
+            ? "The candidates of this step, the drawn one marked."
+            : "Click a token to force it: a new branch starts here, this run is kept.",
       );
     const why = obstacle(row);
     setText(
@@ -161,6 +166,8 @@ export function createNext(bus) {
         "Nothing has been computed yet. After the first step the odds of every next token will stand here.",
       );
     const { history, q, next, selected, info } = view;
+    if (info.kind === "saved")
+      return setText(context, "What the model expected here comes back with the model, which is being loaded.");
     if (next === undefined) return setText(context, `Fetching what the model says after position ${q} …`);
     if (next === null)
       return setText(

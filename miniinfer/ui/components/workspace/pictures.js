@@ -54,7 +54,7 @@ export function kvPicture(bus, view, theme, { canvas, written }) {
     title: `KV cache: ${format.plural(ctx, "position")}, ${format.bytes(meta.kv_used)}`,
     lines: [
       `2 (K and V) × ${info.num_layers} layers × ${info.num_kv_heads} KV heads × ${info.head_dim} numbers a head × ${info.itemsize} B = ${format.bytesExact(per)} per token.`,
-      `Used ${format.bytes(meta.kv_used)}, allocated ${format.bytes(meta.kv_alloc)}, reserved ${format.bytes(meta.kv_reserved)}${ratio > 1 ? `; without GQA ${format.bytes(meta.kv_used * ratio)}` : ""}.`,
+      `Used ${format.bytes(meta.kv_used)}, allocated ${format.bytes(meta.kv_alloc)}, ${meta.kv_reserved === null ? "" : `reserved ${format.bytes(meta.kv_reserved)}`}${ratio > 1 ? `; without GQA ${format.bytes(meta.kv_used * ratio)}` : ""}.`,
       "Layers down, positions across, hatched: allocated, empty; framed: written in this step. Below: bytes against positions.",
       origin(view),
     ],

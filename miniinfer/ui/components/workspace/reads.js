@@ -5,6 +5,7 @@ import { setToken, tokenText } from "../shared/tokens.js";
 import { weights } from "./weights.js";
 
 const MOST = 12;
+const WITH_THE_MODEL = "Attention, keys and values of this saved run come back with its model, which is being loaded.";
 
 /** {line, list, paint, hover}: a sentence for narrow panels, bars where there is room beside the large head. */
 export function createReads(bus) {
@@ -37,7 +38,11 @@ export function createReads(bus) {
           ? ""
           : view.cursor === 0
             ? "Step 0: nothing has been computed. The first step runs the prompt through the model and fills these maps."
-            : `Fetching the attention of position ${view.q} …`,
+            : view.info.kind === "saved"
+              ? WITH_THE_MODEL
+              : view.history.lacks(view.q)
+              ? `This recording is of a long run and kept no row of position ${view.q} for this head.`
+              : `Fetching the attention of position ${view.q} …`,
       );
     }
     const { tokens } = view.history;

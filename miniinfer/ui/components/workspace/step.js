@@ -94,9 +94,10 @@ function fact(id, name, value, exact) {
   return {
     root,
     paint(meta, source) {
-      setText(number, value(meta));
-      setAttr(number, "title", exact ? exact(meta) : null);
-      mark.set(source.read);
+      const there = id === "tokens" || meta.weights_read !== null; // not before a saved run has come back
+      setText(number, there ? value(meta) : "–");
+      setAttr(number, "title", there && exact ? exact(meta) : null);
+      mark.set(there ? source.read : null);
     },
   };
 }

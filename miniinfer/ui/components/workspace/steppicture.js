@@ -18,7 +18,7 @@ export function stepPicture(bus, view, theme) {
     theme,
     title: `Step ${meta.step}: ${format.ms(meta.ms)}, ${meta.phase} of ${through}`,
     lines: [
-      `Weights read: ${format.bytes(meta.weights_read)}; KV cache read: ${format.bytes(meta.kv_read)}; ${format.plural(meta.ctx, "position")} in the cache after the step.`,
+      `${meta.weights_read === null ? "" : `Weights read: ${format.bytes(meta.weights_read)}; `}${meta.kv_read === null ? "" : `KV cache read: ${format.bytes(meta.kv_read)}; `}${format.plural(meta.ctx, "position")} in the cache after the step.`,
       "Above: time of this step by stage. Below: time of each step, this one in blue, prefill dark.",
       origin(view),
     ],

@@ -2,7 +2,7 @@
 
 import * as col from "../shared/columns.js";
 
-const STAGES = ["attention", "mlp", "unembed", "sampling", "other"];
+const STAGES = ["attention", "mlp", "unembed", "sampling", "bookkeeping"];
 
 export function stepTable(bus, { history, info, cursor }) {
   if (!history.offered) return null;

@@ -8,7 +8,7 @@ export const STAGES = [
   ["mlp", "MLP"],
   ["unembed", "unembed"],
   ["sampling", "sampling"],
-  ["other", "other"],
+  ["bookkeeping", "bookkeeping"],
 ];
 
 const SIZES = [16, 32, 64, 128, 256, 512];

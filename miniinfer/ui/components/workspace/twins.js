@@ -5,22 +5,23 @@ import { bytesTable, lengthsTable } from "./kvtables.js";
 import { look } from "./look.js";
 import { nextPicture } from "./nextpicture.js";
 import { candidateTable } from "./nexttable.js";
-import { attentionPicture, kvPicture } from "./pictures.js";
+import { attentionPicture, kvPicture, origin } from "./pictures.js";
 import { stepPicture } from "./steppicture.js";
 import { stepTable } from "./steptable.js";
 import { tokenPicture } from "./tokenpicture.js";
 import { tokenTable } from "./tokentable.js";
 import { createTwin } from "../shared/twin.js";
 
+const page = { look, origin, linked: true };
 const table = (id, label, build) => ({ id, label, build });
 
 /** One twin a panel: {paint, stop}. */
 export function createTwins(bus, { strip, attention, next, kv, step }) {
   return [
-    createTwin(bus, look, strip.panel, [table("tokens", "tokens", tokenTable)], tokenPicture),
+    createTwin(bus, page, strip.panel, [table("tokens", "tokens", tokenTable)], tokenPicture),
     createTwin(
       bus,
-      look,
+      page,
       attention.panel,
       [
         table("row", "row looked at", rowTable),
@@ -29,14 +30,14 @@ export function createTwins(bus, { strip, attention, next, kv, step }) {
       ],
       (_, view, theme) => attentionPicture(bus, view, theme, attention.canvases),
     ),
-    createTwin(bus, look, next.panel, [table("next", "candidates", candidateTable)], nextPicture),
+    createTwin(bus, page, next.panel, [table("next", "candidates", candidateTable)], nextPicture),
     createTwin(
       bus,
-      look,
+      page,
       kv.panel,
       [table("lengths", "lengths of K and V", lengthsTable), table("bytes", "bytes", bytesTable)],
       (_, view, theme) => kvPicture(bus, view, theme, kv),
     ),
-    createTwin(bus, look, step.panel, [table("steps", "all steps", stepTable)], stepPicture),
+    createTwin(bus, page, step.panel, [table("steps", "all steps", stepTable)], stepPicture),
   ];
 }
