@@ -6,7 +6,7 @@ import { sourceMark } from "../shared/provenance.js";
 import { quoted, setToken, tokenText } from "../shared/tokens.js";
 import { createCumulative } from "./cumulative.js";
 import { CUTS } from "./cuts.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 
 const ROW = 23; // px, as in the style sheet
 
