@@ -1,8 +1,7 @@
-"""The attention page, run in process: each view, its numbers against the engine's, the run beside it untouched."""
+"""The attention page, run in process: each view, its numbers against the engine's."""
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable
@@ -10,64 +9,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.io
 import pytest
 import torch
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.lookup import pattern_rows
-from miniinfer.trace.head_kinds import KINDS
-from miniinfer.trace.live_run import LiveRun
 from tests.ui.app_test import MARKUP, App
-
-VIEWS = ("Scores to weights", "Value mix", "RoPE", "All heads", "Knock out")
-HOSTILE = "<img src=x onerror=alert(1)> **x** :material/home: $a$ `b`"
-LONG = "The river runs down from the hills and the rain falls on the town. " * 6
-
-
-def attention(app: App, view: str = "Scores to weights", step: int = 3, **state: Any) -> App:
-    """The page with the current run stepped to `step`; state: of its widgets, without their prefix."""
-    app.session.step_to(step, math.inf)
-    app.open("attention")
-    return show(app, view, **state)
-
-
-def show(app: App, view: str, **state: Any) -> App:
-    app.test.session_state["attention_view"] = view
-    for name, value in state.items():
-        app.test.session_state[f"attention_{name}"] = value
-    return app.run()
-
-
-def move(app: App, **ask: Any) -> App:
-    """The transport asks, and then the whole page is drawn, for a fragment's run shows its own elements alone."""
-    return app.ask("transport", **ask).run()
-
-
-def current(app: App) -> LiveRun:
-    run = app.session.timeline.current
-    assert isinstance(run, LiveRun)
-    return run
-
-
-def texts(app: App) -> str:
-    return "\n".join(t.value for t in app.test.text)
-
-
-def frames(app: App) -> list[pd.DataFrame]:
-    return [f.value for f in app.test.dataframe]
-
-
-def numbers(values: Any) -> np.ndarray:
-    """An array of a figure, which travels as base64."""
-    if isinstance(values, dict):
-        flat = np.frombuffer(base64.b64decode(values["bdata"]), np.dtype(values["dtype"]))
-        return flat.reshape([int(n) for n in str(values["shape"]).split(",")]) if "shape" in values else flat
-    return np.array(values, np.float64)
-
-
-def plots(app: App) -> list[Any]:
-    return [plotly.io.from_json(json.dumps(message["figure"])) for message in app.figures.values()]
+from tests.ui.attention import HOSTILE, LONG, VIEWS, attention, current, frames, move, numbers, plots, show, texts
 
 
 @pytest.mark.parametrize(
@@ -203,75 +151,6 @@ def test_a_long_text_comes_as_a_window_or_pooled_and_never_as_its_square(app: Ap
     assert sum(len(json.dumps(message)) for message in app.figures.values()) < 400_000
 
 
-def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(app: App) -> None:
-    attention(app, "All heads")
-    assert "Too little repeats here" in texts(app)
-    table = frames(app)[0]
-    assert len(table) == 270
-    assert table["previous token"].is_monotonic_decreasing
-    assert table["induction"].isna().all()
-    show(app, "All heads", heads_on="a text that repeats")
-    table = frames(app)[0]
-    assert {"induction", "first token", "previous token", "same token"} <= set(table["kind"])
-    assert table["induction"].is_monotonic_decreasing
-    best = (int(table["layer"][0]), int(table["head"][0]))
-    assert app.test.session_state["attention_heads_order"][0] == best
-    marks = plots(app)[0].data[0]
-    assert len(numbers(marks.x)) == 270
-    assert numbers(marks.marker.color).max() == pytest.approx(table["induction"][0], abs=1e-6)
-    assert set(KINDS) <= set(table.columns)
-    app.pick("attention_heads_map", {"x": 18, "y": 6})
-    assert "Layer 18, head 6 reads" in texts(app)
-    for wrong in ({"x": 99, "y": 0}, {"x": "2", "y": None}, {}, None, [1, 2], {"x": 2.5, "y": 1}, {"x": True, "y": -1}):
-        app.pick("attention_heads_map", wrong)
-        assert "Layer 18, head 6 reads" in texts(app), wrong
-
-
-def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: App) -> None:
-    attention(app, "Knock out", layer=12, head=0)
-    run = current(app)
-
-    def snapshot() -> tuple[Any, ...]:
-        engine = run.engine
-        engine.check()
-        return (
-            list(run.seq.token_ids), list(run.seq.block_table), engine.pool.num_used, list(engine.sequences),
-            engine.kv_cache.data[:, :, :, run.seq.block_table].numpy().tobytes(), run.logits_at(6).numpy().tobytes(),
-        )
-
-    before = app.session.look([run], snapshot)
-    for what in ("this head", "its KV group", "attention of the layer", "MLP of the layer", "whole layer"):
-        for where in ("at this position only", "at every position"):
-            show(app, "Knock out", what=what, where=where)
-            assert "goes from" in texts(app)
-    app.test.button(key="attention_each").click()
-    app.run()
-    assert len(plots(app)) == 2
-    assert app.session.look([run], snapshot) == before
-    show(app, "Knock out", what="this head", where="at this position only", movers_fold=True)
-    bars = plots(app)[0].data
-    movers = frames(app)[0]
-    probs = app.session.look([run], lambda: run.logits_at(6).softmax(-1))
-    np.testing.assert_allclose(sorted(numbers(bars[1].x), reverse=True)[:3], probs.topk(3).values.numpy(), atol=1e-6)
-    np.testing.assert_allclose(100 * (movers["after"] - movers["before"]), movers["change (pp)"], atol=1e-4)
-    assert len(app.session.timeline) == 1
-
-
-def test_a_factor_of_one_moves_nothing(app: App) -> None:
-    attention(app, "Knock out", layer=3, head=1, factor=1.0, movers_fold=True)
-    assert "±0.0000 pp" in texts(app) or "0.0000 pp of the probability" in texts(app)
-    assert abs(frames(app)[0]["change (pp)"]).max() < 1e-3
-
-
-def test_every_position_of_a_long_text_is_computed_when_asked_for(app: App) -> None:
-    app.session.new_run(LONG * 3, SamplingParams(max_new_tokens=4), chat=False, one_pass=True)
-    attention(app, "Knock out", step=1, where="at every position")
-    assert "once the positions are computed" in texts(app)
-    app.test.button(key="attention_knock_compute").click()
-    app.run()
-    assert "goes from" in texts(app)
-
-
 def test_a_query_stays_where_it_was_chosen_until_the_cursor_is_before_it(app: App) -> None:
     attention(app, position=6)
     run = current(app)
@@ -286,12 +165,6 @@ def test_a_query_stays_where_it_was_chosen_until_the_cursor_is_before_it(app: Ap
     move(app, run=run.info.run_id, cursor=1)
     assert "at 4:" in texts(app)
     assert not app.test.exception
-
-
-def test_a_head_that_the_model_does_not_have_is_none_of_the_errors(app: App) -> None:
-    attention(app, layer=99, head=99)
-    assert not app.test.exception
-    assert "Layer 13, head 8" in texts(app), "the one that the run itself suggests"
 
 
 def test_hostile_texts_are_never_markup(app: App) -> None:
