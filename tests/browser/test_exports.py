@@ -220,7 +220,7 @@ def test_a_key_before_the_workspace_is_there_is_not_lost(visit, keys, step):
     tab = visit()
     page = tab.page
     held: list[Route] = []
-    page.route("**/workspace/main.js*", lambda route: held.append(route))
+    page.route(re.compile(r"/workspace(/main|-\w+)\.js"), lambda route: held.append(route))
     page.goto(tab.address)
     page.get_by_test_id("transport").wait_for()
     page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
