@@ -60,7 +60,7 @@ def _constant(name: str) -> str:
 
 def read_info(value: Any) -> RunInfo:
     """The facts of the run. Raises ValueError (also of the settings and of the model's own checks), TypeError."""
-    v = exactly({"resumed": 0} | mapping(value), RUN)
+    v = exactly({"resumed": 0, "backend": "torch"} | mapping(value), RUN)
     model = _model(v["model"])
     params = read_params(v["params"])
     edit = _edit(v["edit"], params)
@@ -74,7 +74,7 @@ def read_info(value: Any) -> RunInfo:
         context_length=whole(v["context_length"], 1, MOST_SIZE), chat=true_or_false(v["chat"]),
         prompt=text(v["prompt"], MOST_PROMPT), num_prompt_tokens=whole(v["num_prompt_tokens"], 1, MOST_POSITIONS),
         params=params, one_pass=true_or_false(v["one_pass"]), default_head=head, edit=edit,
-        resumed=whole(v["resumed"], 0, MOST_POSITIONS),
+        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=text(v["backend"], 20),
     )
 
 
