@@ -3,16 +3,16 @@
 import streamlit as st
 
 from miniinfer.ui.address import read_address, sync_address
+from miniinfer.ui.door import open_session
 from miniinfer.ui.frame import draw_frame
 from miniinfer.ui.pages import all_pages
-from miniinfer.ui.session import get_session
 from miniinfer.ui.side_panel import draw_side_panel
 
 st.set_page_config(page_title="MiniInfer", page_icon="miniinfer/ui/icon.png", layout="wide")
 
 pages = all_pages()
 page = st.navigation(pages, position="hidden")
-session = get_session()
+session = open_session()
 read_address(session)
 draw_frame(session, page, pages, has_driver=page.title == "Workspace")
 draw_side_panel(session)

@@ -1,8 +1,8 @@
-"""The app as it is served: app.py, with every answer under the headers of miniinfer/ui/headers.py."""
+"""The app with what stands around it: headers, a guard, /health, the log. `python3 -m miniinfer run` starts this."""
 
 import streamlit as st
-from starlette.middleware import Middleware
 
-from miniinfer.ui.headers import SecurityHeaders
+from miniinfer.ui.serving import middleware, routes, start_log
 
-app = st.App("app.py", middleware=[Middleware(SecurityHeaders)])
+start_log()
+app = st.App("app.py", routes=routes(), middleware=middleware())

@@ -1,4 +1,5 @@
-"""A decode step and a prefill in each precision, everything recorded, against reading the weights and against others.
+"""A decode step and a prefill in each precision, everything recorded, against reading the weights and against others;
+decode by torch and, where it can be built, by the compiled core.
 
 In one run and in the same rounds: our steps as the app makes them, with the recorder; a read of as many bytes as that
 precision's weights have; and the same work by other software that happens to be installed (transformers with our
@@ -8,6 +9,7 @@ itself.
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +17,18 @@ from dataclasses import dataclass
 from bench import peers, report, setting
 from bench.engine import reader
 from bench.report import Figure
+from miniinfer.engine.backend import backend_of
 from miniinfer.measure.timing import rounds_ms, timing_of
 from miniinfer.models.loader import LoadedModel
+from miniinfer.native.choose import choose_backend
 
 MODES = ("float32", "bfloat16", "packed")
 SLOW_PEER = "transformers float32, attentions"
-DECODE_BARS = {("float32", SLOW_PEER): 0.4, ("packed", "llama.cpp"): 0.8}
+NATIVE = {mode: f"{mode}, native" for mode in ("float32", "packed")}  # modes of the compiled core
+DECODE_BARS = {
+    ("float32", SLOW_PEER): 0.4, (NATIVE["float32"], SLOW_PEER): 0.4,
+    ("packed", "llama.cpp"): 0.8, (NATIVE["packed"], "llama.cpp"): 0.8,
+}  # fmt: skip
 PREFILL_BARS = {("float32", "transformers float32"): 0.5, ("bfloat16", "transformers bfloat16"): 0.8}
 
 
@@ -41,13 +49,30 @@ def measure(size: Size, models: dict[str, LoadedModel] | None = None) -> list[Fi
     return setting.in_engine_thread(lambda: _measure(size, loaded))
 
 
+def with_native(models: dict[str, LoadedModel]) -> dict[str, LoadedModel]:
+    """The same, and once more those that the compiled core can decode, if it can be had."""
+    found = dict(models)
+    for mode, name in NATIVE.items():
+        if mode in models:
+            backend = choose_backend("auto", models[mode].weights, wait=True)
+            if backend.name == "native":
+                found[name] = dataclasses.replace(models[mode], choose_backend=lambda _weights, it=backend: it)
+    return found
+
+
+def bytes_read(model: LoadedModel) -> int:
+    """Of weights, by a step that decodes."""
+    return backend_of(model).weights(model.weights).nbytes
+
+
 def _measure(size: Size, models: dict[str, LoadedModel]) -> list[Figure]:
+    prefilled, models = models, with_native(models)
     longest = max(*size.contexts, size.prefill) + size.rounds + setting.WARM_UP + 1
     others = {name: make() for name, make in peers.installed(models["float32"], longest).items()}
-    figures = [Figure(f"{mode}: weights read a step", m.weights.nbytes, "bytes") for mode, m in models.items()]
+    figures = [Figure(f"{mode}: weights read a step", bytes_read(m), "bytes") for mode, m in models.items()]
     for context in size.contexts:
         figures += decode(models, others, context, size.rounds)
-    return figures + prefill(models, others, size.prefill, size.prefill_rounds)
+    return figures + prefill(prefilled, others, size.prefill, size.prefill_rounds)
 
 
 def decode(
@@ -58,7 +83,7 @@ def decode(
     jobs: dict[str, Callable[[], object]] = {}
     for mode, model in models.items():
         jobs[mode] = setting.step_until(setting.live_run(model, start), start).step
-        jobs[_read(mode)] = reader(model.weights.nbytes)
+        jobs[_read(mode)] = reader(bytes_read(model))
     for name, peer in others.items():
         peer.prompt(start)
         jobs[name] = peer.step
@@ -66,7 +91,7 @@ def decode(
     name = f"decode, T = {context}"
     figures = _times(name, taken)
     for mode, model in models.items():
-        bandwidth = statistics.median(model.weights.nbytes / ms / 1e6 for ms in taken[_read(mode)])
+        bandwidth = statistics.median(bytes_read(model) / ms / 1e6 for ms in taken[_read(mode)])
         note = f"{bandwidth:.1f} GB/s, paired by round"
         figures.append(Figure(f"{name}: {mode} : that read", _ratio(taken[mode], taken[_read(mode)]), "x", note=note))
     return figures + _beside(name, models, others, taken, DECODE_BARS)

@@ -26,6 +26,14 @@ POLICIES = {
 }
 
 
+# What computes the stages of a step.
+BACKENDS = {
+    "auto": "The compiled core where it is built and fits the model, else torch.",
+    "torch": "The readable program, in torch: the reference.",
+    "native": "The compiled core for decoding, in C++; long prompts go through torch.",
+}
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """The facts of an architecture, each read from the model file (models/ lists those that were derived)."""
@@ -155,11 +163,14 @@ class SamplingParams:
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "stop_ids", tuple(self.stop_ids))
         object.__setattr__(self, "order", tuple(self.order))
-        if any(not isinstance(s, str) or not s for s in self.stop):
-            raise BadInputError("A stop string must not be empty.")
+        for text in self.stop:
+            if not isinstance(text, str):
+                raise BadInputError(f"A stop string must be text, not {text!r}.")
+            if not text:
+                raise BadInputError("A stop string must not be empty.")
         for token_id in self.stop_ids:
             _whole("a stop id", token_id, 0)
-        if len(set(self.order)) != len(self.order) or not set(self.order) <= set(PROCESSOR_NAMES):
+        if any(name not in PROCESSOR_NAMES for name in self.order) or len(set(self.order)) != len(self.order):
             names = ", ".join(PROCESSOR_NAMES)
             raise BadInputError(f"order must name each of {names} at most once, not {shown(self.order)}.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 configure()  # before any test imports torch
+os.environ.setdefault("MINIINFER_NATIVE", "0")  # tests/native has its own; elsewhere nothing is built meanwhile
 # A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

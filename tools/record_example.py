@@ -28,17 +28,20 @@ from miniinfer.ui.tokens import describe_token, encode_prompt
 @dataclass(frozen=True)
 class Recipe:
     """prompt, raw, with its settings. force: in this step this text, one token, is taken instead of what is drawn.
-    title: the run's name, if not its prompt."""
+    title: the run's name, if not its prompt. head: (layer, head) that is shown first, if not the run's own choice."""
 
     prompt: str
     params: SamplingParams
     force: tuple[int, str] | None = None
     title: str | None = None
+    head: tuple[int, int] | None = None
 
 
 RECIPES = {
     "france": Recipe("The capital of France is", SamplingParams(max_new_tokens=32)),
-    "copy": Recipe("tiger lamp spoon river, tiger lamp spoon", SamplingParams(temperature=0, max_new_tokens=18)),
+    "copy": Recipe(
+        "tiger lamp spoon river, tiger lamp spoon", SamplingParams(temperature=0, max_new_tokens=18), head=(17, 5)
+    ),
     "detour": Recipe(
         "Once upon a time there was a", SamplingParams(max_new_tokens=36), (1, " dragon"),
         "Once upon a time, forced to a dragon",
@@ -51,7 +54,8 @@ def main() -> None:
     for name in sys.argv[1:] or RECIPES:
         run = recorded(model, RECIPES[name])
         title = RECIPES[name].title or run.info.name
-        run.info = dataclasses.replace(run.info, run_id=EXAMPLE_ID if name == "france" else name, name=title)
+        run_id, head = EXAMPLE_ID if name == "france" else name, RECIPES[name].head or run.info.default_head
+        run.info = dataclasses.replace(run.info, run_id=run_id, name=title, default_head=head)
         path = EXAMPLES_FOLDER / f"{name}.npz"
         at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         save_trace(run, path, Origin(f"MiniInfer {miniinfer.__version__}", at))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from miniinfer.config import BACKENDS
 from miniinfer.errors import BadInputError
 
 NUMBER = re.compile(r"-(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$", re.ASCII | re.IGNORECASE)
@@ -95,6 +96,10 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", metavar="T", default="float32", choices=("float32", "bfloat16", "packed"),
         help="float32 (the default), bfloat16, or packed: keep the 4-bit blocks of a GGUF file (CPU only)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--backend", metavar="B", default="auto", choices=tuple(BACKENDS),
+        help="torch, native (the compiled core, built first if need be), or auto (the default: native if it is built)",
     )  # fmt: skip
 
 

@@ -145,7 +145,9 @@ def summary(view: RequestView) -> str:
     """A request on one line, for people."""
     from miniinfer.models.display import visible
 
-    text = "".join(c if c.isprintable() else visible(c) for c in view.text)
+    def line(text: str) -> str:
+        return "".join(c if c.isprintable() else visible(c) for c in text)
+
     facts = [str(view.finish_reason), f"{len(view.output)} tokens"]
     if view.ttft_ms is not None:
         facts.append(f"first after {view.ttft_ms:.0f} ms")
@@ -153,7 +155,7 @@ def summary(view: RequestView) -> str:
         facts.append(f"then {view.tpot_ms:.1f} ms each")
     if view.num_preemptions:
         facts.append(f"preempted {view.num_preemptions} times")
-    return f"{view.request_id}: {text}  ({', '.join(facts)})"
+    return f"{line(view.request_id)}: {line(view.text)}  ({', '.join(facts)})"
 
 
 def sums(totals: BatchTotals) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,12 +56,22 @@ def read_requests(path: str) -> FileRequests:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8-sig"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        value = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_fields)
+    except BadInputError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError too
         raise BadInputError(f"this is no JSON ({error}): write one object a line.") from error
     if not isinstance(value, dict):
         raise BadInputError("a request is a JSON object with id and prompt.")
     return value
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises BadInputError for a name that stands twice; JSON itself would take the last one without a word."""
+    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+    if twice:
+        raise BadInputError(f"the field {twice[0]!r} stands twice: write it once.")
+    return dict(pairs)
 
 
 def _request(fields: dict[str, Any]) -> BatchRequest:
@@ -75,14 +86,15 @@ def _request(fields: dict[str, Any]) -> BatchRequest:
         raise BadInputError(f"id must be text or a whole number, not {request_id!r}.")
     if not isinstance(prompt, str):
         raise BadInputError(f"prompt must be text, not {prompt!r}.")
-    if not _encodable(f"{prompt}{request_id}"):
-        raise BadInputError("half of a surrogate pair is no text.")
     chat = fields.get("chat", False)
     if not isinstance(chat, bool):
         raise BadInputError(f"chat must be true or false, not {chat!r}.")
     for name in LISTS & set(fields):
         if not isinstance(fields[name], list):
             raise BadInputError(f"{name} must be a list, not {fields[name]!r}.")
+    texts = [prompt, str(request_id), *(text for text in fields.get("stop", ()) if isinstance(text, str))]
+    if not all(map(_encodable, texts)):
+        raise BadInputError("half of a surrogate pair is no text.")
     sampling: dict[str, Any] = {name: value for name, value in fields.items() if name in SAMPLING}
     params = SamplingParams(**sampling)
     return BatchRequest(str(request_id), prompt, params, fields.get("arrival", 0), chat)

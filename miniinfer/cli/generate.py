@@ -81,7 +81,8 @@ def run(options: argparse.Namespace) -> int:
     if generation.sequence.error is not None:
         raise MiniInferError(f"{generation.sequence.error} Less extreme penalties or another prompt may help.")
     if not options.json and generation.records:
-        print(summary(generation.records, generation.result(), model.device, model.dtype), file=sys.stderr)
+        where = f"{model.device}, {model.dtype}, {generation.engine.backend.name}"
+        print(summary(generation.records, generation.result(), where), file=sys.stderr)
     if stopped:
         raise KeyboardInterrupt
     return 0
@@ -96,7 +97,7 @@ def _show(generation: Generation, *, as_json: bool) -> None:
             print(text, end="", flush=True)
 
 
-def summary(records: list[dict[str, Any]], result: dict[str, Any], device: str, dtype: str) -> str:
+def summary(records: list[dict[str, Any]], result: dict[str, Any], where: str) -> str:
     """What the generation took, as a table; all times are measured, the first step of each kind included."""
     prefill = [record["ms"] for record in records if record["phase"] == "prefill"]
     decode = [record["ms"] for record in records if record["phase"] == "decode"]
@@ -110,5 +111,5 @@ def summary(records: list[dict[str, Any]], result: dict[str, Any], device: str, 
         mean = sum(decode) / len(decode)
         rows.append(("decode", f"{mean:.1f} ms a token, {1000 / mean:.1f} tokens/s"))
     rows.append(("KV cache", f"{records[-1]['kv_bytes']:,} bytes for {plural(records[-1]['context_len'], 'position')}"))
-    rows.append(("run on", f"{device}, {dtype}"))
+    rows.append(("run on", where))
     return table(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from typing import TYPE_CHECKING
 
 from miniinfer.cli.output import ProgressLine
@@ -30,9 +31,13 @@ def load(options: argparse.Namespace) -> LoadedModel:
     threads.configure()  # before torch is imported
 
     from miniinfer.models.loader import load_model
+    from miniinfer.native.choose import NATIVE, choose_backend
 
     with ProgressLine() as progress:
-        return load_model(options.model, device=options.device, dtype=options.dtype, progress=progress)
+        model = load_model(options.model, device=options.device, dtype=options.dtype, progress=progress)
+    NATIVE.look()
+    backend = choose_backend(options.backend, model.weights)
+    return dataclasses.replace(model, choose_backend=lambda _weights: backend)
 
 
 def load_text(options: argparse.Namespace) -> tuple[Tokenizer, ChatTemplate | None]:

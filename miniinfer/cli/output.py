@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TextIO
 
 QUIET_SECONDS = 5.0
+LINE_ENDS = "\x85\u2028\u2029"  # beside those that JSON escapes anyway
 
 
 def complain(error: BaseException) -> None:
@@ -35,8 +36,11 @@ def as_utf8(stream: TextIO) -> None:
 
 
 def write_json(value: object) -> None:
-    """One value on one line of stdout, written out at once."""
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
+    """One value on one line of stdout, written out at once; one line also for readers that know Unicode's line ends."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    for end in LINE_ENDS:  # they can stand in strings only
+        text = text.replace(end, f"\\u{ord(end):04x}")
+    print(text, flush=True)
 
 
 def close_broken_stdout() -> None:

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from miniinfer.cli import bootstrap
-from miniinfer.cli.arguments import whole
+from miniinfer import hosting
+from miniinfer.cli import bootstrap, hosting_options
+from miniinfer.cli.arguments import add_device_options, whole
 from miniinfer.cli.output import ProgressLine
 from miniinfer.cli.port import LAST_PORT, any_free, claimed, require_free
 from miniinfer.errors import BadInputError, MiniInferError
@@ -24,7 +25,6 @@ from miniinfer.models.paths import data_home
 
 SUMMARY = "start the app in the browser"
 FILES = bootstrap.RUN_FILES
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 START_SECONDS = 120
 POLL_SECONDS = 0.1
 STOP_SECONDS = 8
@@ -33,16 +33,14 @@ STOP_SECONDS = 8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--port", type=whole, default=8501, help="8501 if left out; 0 takes any free one")
-    parser.add_argument("--host", default=LOOPBACK[0], help="an address of this machine's own: " + ", ".join(LOOPBACK))
+    hosting_options.add_arguments(parser)
+    add_device_options(parser)
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises BadInputError: an address that others can reach, a port that cannot be; MiniInferError: a busy port."""
-    if options.host not in LOOPBACK:
-        raise BadInputError(
-            f"--host {options.host} is refused because the app has no login and others could reach it there; leave "
-            f"--host out, or use one of {', '.join(LOOPBACK)}."
-        )
+    """Raises BadInputError: an address for others without what guards it, a port that cannot be; MiniInferError: a
+    busy port."""
+    hosting_options.check(options)
     if not 0 <= options.port <= LAST_PORT:
         raise BadInputError(f"--port must be from 0 to {LAST_PORT}, not {options.port}.")
     if options.port:
@@ -53,31 +51,43 @@ def run(options: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM (status 0), or until the app ends by itself (its own status)."""
     with _stop_signals():
         try:
+            settings = hosting_options.hosting_of(options)
             with ProgressLine() as progress:
                 ensure_default_model(progress)
             port = options.port or any_free(options.host)
             with claimed(port, data_home()):
-                return _serve(options.host, port, not options.no_browser)
+                return _serve(options, port, settings)
         except (KeyboardInterrupt, _Stopped):
             return 0
 
 
-def _serve(host: str, port: int, open_browser: bool) -> int:
+def _serve(options: argparse.Namespace, port: int, settings: hosting.Hosting) -> int:
     from miniinfer.engine import threads
 
-    threads.configure()  # the app inherits it
+    threads.configure(spare=int(settings.guarded))  # the app inherits it
     root = bootstrap.project_root()
+    host = options.host
     command = [
         sys.executable, "-m", "streamlit", "run", str(root / "serve.py"), "--server.address", host,
         "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",
     ]  # fmt: skip
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    app = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    if settings.guarded:
+        for name in hosting_options.allowed_hosts(options):
+            command += ["--server.allowedHosts", name]
+    environment = os.environ | {hosting.VARIABLE: settings.to_json()}
+    if settings.guarded:
+        environment = hosting_options.ALLOCATOR | environment
+    environment.pop(hosting_options.VARIABLE, None)  # the app knows what the phrase is checked against, not the phrase
+    near = hosting_options.reached_at(host)
+    address = f"http://[{near}]:{port}" if ":" in near else f"http://{near}:{port}"
+    app = subprocess.Popen(command, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=sys.stderr)
     try:
         _wait_until_healthy(app, address)
         print(address, flush=True)
         print("MiniInfer runs at this address; Ctrl-C ends it.", file=sys.stderr, flush=True)
-        if open_browser and _has_a_screen():
+        if settings.guarded:
+            print(hosting_options.said_to_host(options, port), file=sys.stderr, flush=True)
+        if not options.no_browser and _has_a_screen():
             webbrowser.open(address)
         return app.wait()
     finally:
@@ -89,7 +99,8 @@ def _wait_until_healthy(app: subprocess.Popen[bytes], address: str) -> None:
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     limit = time.monotonic() + START_SECONDS
     while app.poll() is None:
-        with suppress(OSError), direct.open(f"{address}/_stcore/health", timeout=2) as answer:
+        question = urllib.request.Request(f"{address}/_stcore/health", headers={"Host": "localhost"})
+        with suppress(OSError), direct.open(question, timeout=2) as answer:
             if answer.status == 200:
                 return
         if time.monotonic() > limit:

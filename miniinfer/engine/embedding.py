@@ -14,11 +14,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Embedding:
-    """lookup: ids [T] (int64) -> rows [T, E] in the model's dtype. nbytes: memory held, in bytes. storage: its type."""
+    """lookup: ids [T] (int64) -> rows [T, E] in the model's dtype. nbytes: memory held, in bytes. storage: its type.
+    stored: the rows as the file has them, uint8 [V, bytes of a row], where they are kept so."""
 
     lookup: Callable[[Tensor], Tensor]
     nbytes: int
     storage: str
+    stored: Tensor | None = None
 
     def __call__(self, ids: Tensor) -> Tensor:
         return self.lookup(ids)

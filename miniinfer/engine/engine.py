@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
 
 import torch
@@ -18,6 +18,7 @@ import torch
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine import groups
 from miniinfer.engine.accounts import check_books, used_positions
+from miniinfer.engine.backend import Backend, backend_of
 from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
@@ -26,7 +27,7 @@ from miniinfer.engine.ops import Rope
 from miniinfer.engine.padding import padded_program
 from miniinfer.engine.program import build_program
 from miniinfer.engine.requests import checked_chunk, checked_context, checked_id, checked_prompt
-from miniinfer.engine.scheduler import Scheduled, Scheduler
+from miniinfer.engine.scheduler import Scheduler
 from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.stage import Observer, Stage
 from miniinfer.engine.state import StepState
@@ -34,13 +35,12 @@ from miniinfer.engine.static_scheduler import StaticScheduler
 from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError, OutOfBlocksError
 
-MakeGroups = Callable[[SequenceOf[Scheduled], torch.device], tuple[groups.AttnGroup, ...]]
-
 
 class Engine:
     """Weights and vocabulary are shared and never written; sequences, scheduler and KV cache belong to this engine.
 
     `program` and `make_groups` can be replaced, to show what a changed stage does or to compare with a reference.
+    backend: what computes the stages and products of the engine's own program; None: what the model chooses.
     """
 
     def __init__(
@@ -49,15 +49,17 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         program: tuple[Stage, ...] | None = None,
-        make_groups: MakeGroups = groups.make_groups,
+        make_groups: groups.MakeGroups = groups.make_groups,
+        backend: Backend | None = None,
     ) -> None:
         self.model = model
         self.model_config = model.config
-        self.weights = model.weights
+        self.backend = backend or backend_of(model)
+        self.weights = self.backend.weights(model.weights)
         self.config = config or EngineConfig()
         self.device = model.weights.device
         static = self.config.batching == "static"
-        self.program = program or (padded_program(model.config) if static else build_program(model.config))
+        self.program = program or self.backend.program((padded_program if static else build_program)(model.config))
         self.make_groups = make_groups
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
@@ -179,12 +181,9 @@ class Engine:
 
     def finish_reason(self, seq: Sequence, new_ids: SequenceOf[int] = ()) -> str | None:
         """Why the sequence would end if these tokens joined it, or None."""
-        model = self.model
-        output_ids = [*seq.output_ids, *new_ids]
-        num_tokens = seq.num_tokens + len(new_ids)
-        return finish_reason(
-            output_ids, num_tokens, seq.params, model.stop_ids, model.token_bytes, self.context_length
-        )
+        model, output_ids = self.model, [*seq.output_ids, *new_ids]
+        total = seq.num_tokens + len(new_ids)
+        return finish_reason(output_ids, total, seq.params, model.stop_ids, model.token_bytes, self.context_length)
 
     # --- forks ---
 

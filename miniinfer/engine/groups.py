@@ -1,12 +1,14 @@
 """Which rows attend together: attention is the one place where the rows of a step cannot simply be stacked.
 
-The sequences at the front of a step that bring one row each (decode) form one group, padded to the longest context.
-Every other sequence (a chunk of a prompt) is a group of its own. So a lone sequence, a batch, a chunk and a mix of them
-all go through the same three attention stages. `one_group_each` is the readable reference for it.
+The sequences at the front of a step that bring one row each (decode) form groups, each padded to its longest context:
+mostly one group, more where the padding would cost more than another group does (`cheapest_cuts`). Every other sequence
+(a chunk of a prompt) is a group of its own. So a lone sequence, a batch, a chunk and a mix of them all go through the
+same three attention stages. `one_group_each` is the readable reference for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 
@@ -14,6 +16,9 @@ import torch
 from torch import Tensor
 
 from miniinfer.engine.scheduler import Scheduled
+
+MakeGroups = Callable[[SequenceOf[Scheduled], torch.device], "tuple[AttnGroup, ...]"]
+GROUP_COST = 256  # padded positions that take as long as the calls of one more group (docs/performance.md)
 
 
 @dataclass(frozen=True)
@@ -70,12 +75,29 @@ def make_group(scheduled: SequenceOf[Scheduled], first_seq: int, num_seqs: int, 
 
 
 def make_groups(scheduled: SequenceOf[Scheduled], device: torch.device) -> tuple[AttnGroup, ...]:
-    """The leading one-row sequences together, every other sequence alone."""
+    """The leading one-row sequences together, or cut into neighbours of like length; every other sequence alone."""
     leading = 0
     while leading < len(scheduled) and scheduled[leading].num_tokens == 1:
         leading += 1
-    together = (make_group(scheduled, 0, leading, device),) if leading else ()
-    return together + tuple(make_group(scheduled, i, 1, device) for i in range(leading, len(scheduled)))
+    sizes = [*cheapest_cuts([entry.stop for entry in scheduled[:leading]]), *[1] * (len(scheduled) - leading)]
+    groups, first = [], 0
+    for size in sizes:
+        groups.append(make_group(scheduled, first, size, device))
+        first += size
+    return tuple(groups)
+
+
+def cheapest_cuts(context_lens: SequenceOf[int]) -> list[int]:
+    """How many neighbours to put into each group, so that the padded positions of all groups, and GROUP_COST for each
+    of them, are the fewest together. Of equal costs the one with longer groups first."""
+    best: list[tuple[int, list[int]]] = [(0, [])]  # for the first n sequences: cost, sizes
+    for n in range(1, len(context_lens) + 1):
+        ways = []
+        for size in range(n, 0, -1):
+            cost, sizes = best[n - size]
+            ways.append((cost + size * max(context_lens[n - size : n]) + GROUP_COST, [*sizes, size]))
+        best.append(min(ways, key=lambda way: way[0]))
+    return best[-1][1]
 
 
 def one_group_each(scheduled: SequenceOf[Scheduled], device: torch.device) -> tuple[AttnGroup, ...]:

@@ -64,6 +64,13 @@ class Linear:
         assert self._plain is not None
         return self._plain
 
+    def packed_memory(self) -> tuple[int, int] | None:
+        """Address and bytes of a prepacked matrix, in oneDNN's own order; None if it is not prepacked, or torch does
+        not say where it lies."""
+        if self._packed is None or not hasattr(torch.ops.mkldnn, "data_ptr"):
+            return None
+        return torch.ops.mkldnn.data_ptr(self._packed), torch.ops.mkldnn._nbytes(self._packed)
+
     @property
     def prepacked(self) -> bool:
         """True if the matrix lies in oneDNN's own order."""

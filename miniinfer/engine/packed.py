@@ -57,15 +57,15 @@ class Blocks(NamedTuple):
 class Int4Linear(Linear):
     """A product with 4-bit blocks: x [T, in] float32 -> [T, out] float32, rounded to bfloat16 on both sides."""
 
-    __slots__ = ("_q", "_scales")
+    __slots__ = ("q", "scales")
 
     def __init__(self, blocks: Blocks) -> None:
         self.out_features, self.in_features = blocks.q.shape
         self.dtype = torch.float32
         convert = torch.ops.aten._convert_weight_to_int4pack_for_cpu
-        self._q = torch.cat([convert(rows.to(torch.int32), 1) for rows in blocks.q.split(CHUNK)])  # two q in a byte
+        self.q = torch.cat([convert(rows.to(torch.int32), 1) for rows in blocks.q.split(CHUNK)])  # two q in a byte
         pairs = torch.stack((blocks.scale, blocks.low + 8 * blocks.scale), dim=-1)  # [out, in / 32, 2]
-        self._scales = pairs.transpose(0, 1).to(torch.bfloat16, memory_format=torch.contiguous_format)
+        self.scales = pairs.transpose(0, 1).to(torch.bfloat16, memory_format=torch.contiguous_format)
 
     @classmethod
     def takes(cls, rows: int) -> bool:
@@ -73,13 +73,16 @@ class Int4Linear(Linear):
         return rows % ROWS == 0
 
     def __call__(self, x: Tensor) -> Tensor:
-        product = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), self._q, GROUP, self._scales)
+        product = torch.ops.aten._weight_int4pack_mm_for_cpu(x.bfloat16(), self.q, GROUP, self.scales)
         return product.float()
+
+    def packed_memory(self) -> None:
+        return None
 
     def to_dense(self) -> Tensor:
         """The matrix [out, in] that the kernel computes with, in float32: a new copy. Slow."""
         each = torch.eye(self.in_features)
-        return torch.ops.aten._weight_int4pack_mm_for_cpu(each, self._q, GROUP, self._scales.float()).T
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(each, self.q, GROUP, self.scales.float()).T
 
     @property
     def prepacked(self) -> bool:
@@ -92,7 +95,7 @@ class Int4Linear(Linear):
     @property
     def nbytes(self) -> int:
         """Half a byte a number and four bytes a block: what one product reads."""
-        return self._q.nbytes + self._scales.nbytes
+        return self.q.nbytes + self.scales.nbytes
 
 
 class Float16Linear(Linear):
@@ -113,6 +116,9 @@ class Float16Linear(Linear):
 
     def __call__(self, x: Tensor) -> Tensor:
         return torch.ops.quantized.linear_dynamic_fp16(x, self._half)
+
+    def packed_memory(self) -> None:
+        return None
 
     def to_dense(self) -> Tensor:
         """The matrix [out, in] in float32: a new copy."""

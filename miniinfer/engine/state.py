@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ NOTHING = torch.empty(0)  # stands in a tensor field whose stage has not run yet
 class StepState:
     pc: int = 0  # index of the stage that runs next
     stage: Stage | None = None  # the stage that is running, or ran last
+
+    plan: Any = None  # of a backend: where the stages of this step write, see native/decode_plan.py
 
     only: Sequence | None = None  # leave all other sequences out of this step
 

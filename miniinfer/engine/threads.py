@@ -30,11 +30,16 @@ SPINS = "10000"
 CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "quota period" in microseconds, or "max period"
 
 
-def configure(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Set what was found best; what the user has set stays."""
+def configure(environ: MutableMapping[str, str] = os.environ, *, spare: int = 0) -> None:
+    """Set what was found best; what the user has set stays.
+
+    spare: cores to leave to something that is busy too (a class of thirty keeps Streamlit's own Python busy).
+    """
     if "OMP_WAIT_POLICY" not in environ:
         environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read by GNU OpenMP, that of torch on Linux
     allowed = allowed_cores()
+    if spare:
+        allowed = max(1, (allowed or os.cpu_count() or 1) - spare)
     if allowed is not None:
         environ.setdefault("OMP_NUM_THREADS", str(allowed))
 

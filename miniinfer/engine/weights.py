@@ -46,6 +46,7 @@ class Weights:
     device: torch.device
     dtype: torch.dtype
     packed: bool = False  # products go through the forms of packed.py
+    tied: bool = False  # unembed has the numbers of the embedding
 
     @property
     def precision(self) -> str:

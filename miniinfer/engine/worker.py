@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +18,8 @@ import torch
 from miniinfer.errors import MiniInferError
 
 T = TypeVar("T")
+
+SLOW_SECONDS = 0.5  # whoever waits longer is told how many come first
 
 
 @dataclass
@@ -41,31 +43,63 @@ class EngineWorker:
     """Runs functions one after another, under torch.inference_mode.
 
     Every key (a user, say) has a queue of its own, and the keys take turns: whoever queues a hundred steps keeps the
-    others waiting for one of them at most.
+    others waiting for one of them at most. A quick job (what is shown of a step, after the step) goes first, but never
+    two of a key in a row.
     """
 
     def __init__(self, name: str = "engine") -> None:
         self._queues: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
+        self._running: Hashable = None  # whose job it is that runs
+        self._busy = False
+        self._went_first: set[Hashable] = set()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
-    def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> Future[T]:
+    def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None, quick: bool = False) -> Future[T]:
         """Queue fn(*args) behind what this key has queued already. Raises MiniInferError if the worker is closed."""
         job = _Job(fn, args)
         with self._changed:
             if self._closed:
                 raise MiniInferError("The engine has been shut down: start the app again.")
             self._queues.setdefault(key, deque()).append(job)
+            if quick and key not in self._went_first and len(self._queues[key]) == 1:
+                self._queues.move_to_end(key, last=False)
+                self._went_first.add(key)
+            else:
+                self._went_first.discard(key)
             self._changed.notify()
         return job.future
 
-    def call(self, fn: Callable[..., T], *args: Any, key: Hashable = None) -> T:
-        """Run fn(*args) in the thread and wait for its result; its exception is raised here."""
+    def call(
+        self, fn: Callable[..., T], *args: Any, key: Hashable = None,
+        slow: Callable[[Future[T]], object] | None = None, quick: bool = False,
+    ) -> T:
+        """Run fn(*args) in the thread and wait for its result; its exception is raised here.
+
+        slow: called with its future, in the thread that waits, if the result is not there within half a second.
+        """
         if threading.current_thread() is self._thread:
             return fn(*args)  # already there: waiting for oneself would never end
-        return self.submit(fn, *args, key=key).result()
+        future = self.submit(fn, *args, key=key, quick=quick)
+        if slow is not None and not wait([future], SLOW_SECONDS).done:
+            slow(future)
+        return future.result()
+
+    @property
+    def num_waiting(self) -> int:
+        """Jobs that have not begun."""
+        with self._changed:
+            return sum(map(len, self._queues.values()))
+
+    def place_of(self, key: Hashable) -> int:
+        """How many other keys come before the next job of this one, the one that runs included; 0 if it has none."""
+        with self._changed:
+            if key not in self._queues:
+                return 0
+            before = next(place for place, other in enumerate(self._queues) if other == key)
+            return before + (self._busy and self._running != key)
 
     def close(self) -> None:
         """Let the running function end, cancel the queued ones, and stop the thread."""
@@ -83,6 +117,7 @@ class EngineWorker:
         with torch.inference_mode():
             while (job := self._next_job()) is not None:
                 job.run()
+                self._busy = False
                 del job  # while the thread waits it holds nothing of it: a model, say, or a user's whole engine
 
     def _next_job(self) -> _Job | None:
@@ -96,4 +131,5 @@ class EngineWorker:
             job = queue.popleft()
             if queue:
                 self._queues[key] = queue  # at the end of the line
+            self._running, self._busy = key, True
             return job

@@ -88,7 +88,7 @@ def steps_time_figure(steps: Sequence[StepMeta], cursor: int, colours: Palette, 
     wholes = [m.step_ms + (m.recording_ms or 0.0) for m in steps]
     top = _top(steps, wholes)
     figure.update_xaxes(title="step", dtick=1 if len(xs) <= 30 else None, range=[xs[0] - 0.6, xs[-1] + 0.6])
-    figure.update_yaxes(title="ms (measured)", range=[0, top])
+    figure.update_yaxes(title="ms", range=[0, top])
     for meta, whole in zip(steps, wholes, strict=True):
         if whole > top:
             figure.add_annotation(

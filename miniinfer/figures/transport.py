@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from miniinfer.figures.workspace import finite, run_entry, token_entry
-from miniinfer.trace.run import Run
+from miniinfer.trace.run import Run, RunInfo
 from miniinfer.trace.timeline import Timeline
+
+
+def summary(info: RunInfo) -> str:
+    """What runs where. torch, the reference, goes without saying."""
+    backend = "" if info.backend == "torch" else f" · {info.backend}"
+    return f"{info.model_name} · {info.device.upper()} · {info.dtype}{backend}"
 
 
 def transport_data(timeline: Timeline, model: dict[str, Any], has_driver: bool) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def transport_data(timeline: Timeline, model: dict[str, Any], has_driver: bool) 
         "prompt_len": run.info.num_prompt_tokens, "finished": run.finish_reason,
         "max_new": run.info.params.max_new_tokens, "meta": [[m.phase, m.num_scheduled] for m in steps],
         "model": model, "runs": [run_entry(r) for r in timeline],
-        "summary": f"{run.info.model_name} · {run.info.device.upper()} · {run.info.dtype}",
+        "summary": summary(run.info),
         "ms": round(steps[cursor - 1].step_ms, 1) if cursor else None, "has_driver": has_driver,
         "newest": _newest(run, cursor),
     }

@@ -161,7 +161,8 @@ def describe(run: Run) -> dict[str, Any]:
     return {
         "id": info.run_id, "name": info.name, "kind": info.kind, "parent": info.parent,
         "fork_step": info.edit.step if info.edit else None, "model": info.model_name, "device": info.device.upper(),
-        "dtype": info.dtype, "prompt_len": info.num_prompt_tokens, "chat": info.chat, "finished": run.finish_reason,
+        "dtype": info.dtype, "backend": info.backend, "prompt_len": info.num_prompt_tokens, "chat": info.chat,
+        "finished": run.finish_reason,
         "resumed": info.resumed, "max_new": info.params.max_new_tokens, "num_layers": model.num_layers,
         "num_heads": model.num_heads,
         "num_kv_heads": model.num_kv_heads, "head_dim": model.head_dim, "hidden_size": model.hidden_size,

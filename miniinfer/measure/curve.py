@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from miniinfer.engine.backend import backend_of
 from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.program import build_program
 from miniinfer.engine.sequence import Sequence as EngineSequence
@@ -27,7 +28,8 @@ def token_costs(
     longest = min(longest, model.config.context_length)
     program = build_program(model.config)
     lengths = sorted({1 + round(i * (longest - 1) / max(points - 1, 1)) for i in range(points)} | set(also))
-    first, second = (token_cost(program, model.weights, model.config, length) for length in (1, 2))
+    weights = backend_of(model).weights(model.weights)  # in the form in which they are read
+    first, second = (token_cost(program, weights, model.config, length) for length in (1, 2))
     return tuple(
         TokenCost(
             length, first.weight_bytes, first.kv_bytes + (length - 1) * (second.kv_bytes - first.kv_bytes),

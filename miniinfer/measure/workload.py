@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from miniinfer.config import EngineConfig, ModelConfig, SamplingParams
+from miniinfer.engine.backend import ChooseBackend, always_torch, backend_of
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.weights import ModelLike, Weights
@@ -31,10 +32,12 @@ class EndlessModel:
     weights: Weights
     token_bytes: tuple[bytes, ...]
     stop_ids: AbstractSet[int] = frozenset()
+    choose_backend: ChooseBackend = always_torch
 
     @classmethod
     def of(cls, model: ModelLike) -> EndlessModel:
-        return cls(model.config, model.weights, model.token_bytes)
+        backend = backend_of(model)
+        return cls(model.config, model.weights, model.token_bytes, choose_backend=lambda _weights: backend)
 
 
 def endless_params(params: SamplingParams, tokens: int) -> SamplingParams:

@@ -97,4 +97,6 @@ class Builder:
         progress("Reading the embedding", config.num_layers / (config.num_layers + 1))
         embedding, unembed = self.embedding_and_unembed(config.tied)
         final_norm = self.placed(self.source.read(self.source.names.final_norm))
-        return Weights(embedding, tuple(layers), final_norm, unembed, self.device, self.dtype, self.packed)
+        return Weights(
+            embedding, tuple(layers), final_norm, unembed, self.device, self.dtype, self.packed, config.tied
+        )

@@ -55,7 +55,7 @@ class GGUFSource:
 
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         rows, kind = self._stored_rows(name), self._header.tensors[name].kind
-        return Embedding(lambda ids: _lookup(rows, kind, ids, dtype), rows.nbytes, kind.name)
+        return Embedding(lambda ids: _lookup(rows, kind, ids, dtype), rows.nbytes, kind.name, torch.from_numpy(rows))
 
     def _stored_rows(self, name: str) -> NDArray[np.uint8]:
         """The tensor's bytes [rows, bytes per row] (one row for a vector)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -11,6 +12,7 @@ from pathlib import Path
 import torch
 
 from miniinfer.config import ModelConfig
+from miniinfer.engine.backend import ChooseBackend, always_torch
 from miniinfer.engine.weights import Weights
 from miniinfer.errors import BadInputError
 from miniinfer.models import gguf_facts, hf_facts
@@ -44,6 +46,7 @@ class LoadedModel:
     stop_ids: frozenset[int]  # every id that the files declare as an end, and end-of-text
     token_bytes: tuple[bytes, ...]  # length V; control tokens: their spelling
     report: LoadReport
+    choose_backend: ChooseBackend = always_torch  # what its engines compute with
 
     @property
     def device(self) -> str:
@@ -66,11 +69,13 @@ def load_model(
     device: str = "auto",
     dtype: str = "float32",
     progress: Progress | None = None,
+    choose_backend: ChooseBackend = always_torch,
 ) -> LoadedModel:
     """model: a known name (None: the default, fetched if it is missing), a GGUF file, or a Hugging Face folder.
 
     device: cpu, cuda, mps, or auto (the first of cuda, mps, cpu that is there). dtype: float32, bfloat16 or packed,
-    which keeps the 4-bit blocks of a GGUF file; only the CPU can (auto then means cpu). Raises BadInputError,
+    which keeps the 4-bit blocks of a GGUF file; only the CPU can (auto then means cpu). choose_backend: what engines on
+    it compute with. Raises BadInputError,
     FetchError or ModelFileError; a model that was loaded before stays usable whatever happens.
     """
     if dtype not in DTYPES:
@@ -87,7 +92,8 @@ def load_model(
             "choose float32 or bfloat16, or give a GGUF file."
         )
     loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock)
-    return loading.folder() if path.is_dir() else loading.gguf()
+    model_there = loading.folder() if path.is_dir() else loading.gguf()
+    return dataclasses.replace(model_there, choose_backend=choose_backend)
 
 
 def choose_device(device: str) -> torch.device:

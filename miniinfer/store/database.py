@@ -181,6 +181,11 @@ class RunStore:
         """Of all runs of a session, deleted ones included: ids that must not be given again."""
         return [str(row[0]) for row in self._read("SELECT run_id FROM runs WHERE session = ?", session)]
 
+    def session_bytes(self, session: str) -> int:
+        """Of one session's runs, deleted ones included, for they can come back."""
+        rows = self._read("SELECT coalesce(sum(length(data)), 0) FROM runs WHERE session = ?", session)
+        return int(rows[0][0])
+
     def total_bytes(self) -> int:
         """Of the file as far as it holds something, deleted runs included."""
         with self._lock:

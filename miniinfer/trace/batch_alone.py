@@ -43,7 +43,7 @@ def alone_steps(run: BatchRun, request_id: str) -> Iterator[float | AloneCompari
     if not places:
         raise BadInputError(f"Request {request_id!r} has no token yet, so there is nothing to compare: step on.")
     batched = tuple(token.token_id for step, i, _ in places if (token := step.rows[i].token) is not None)
-    engine = Engine(run.model, EngineConfig(block_size=run.settings.block_size))
+    engine = Engine(run.model, EngineConfig(block_size=run.settings.block_size), backend=run.engine.backend)
     seq = engine.add_request(run.prompt_ids[request_id], request.params)
     difference, difference_at, margin, margin_at, first_difference = 0.0, 0, float("inf"), 0, None
     while seq.num_output_tokens < len(batched) and (state := engine.step()) is not None:

@@ -29,6 +29,7 @@ from miniinfer.trace.records import (
     TokenInfo,
 )
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+from miniinfer.trace.sleep import SleepingRun
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ DescribeToken = Callable[[int], TokenInfo]
 HEAD_BLOCK = 256  # rows of attention recomputed at a time
 
 
-class LiveRun:
+class LiveRun(SleepingRun):
     """One sequence of an engine with all its step records. Branches share the records of their common steps."""
 
     def __init__(
@@ -51,7 +52,7 @@ class LiveRun:
         self.info = info
         self.engine = engine
         self.seq = seq
-        self.records: list[StepRecord] = list(records or ())
+        self.records = list(records or ())
         self._step_params = list(step_params or ())  # with which each step chose: a branch may have changed them
         self.describe = describe
         self._budget = budget
@@ -68,7 +69,7 @@ class LiveRun:
     @property
     def steps(self) -> list[StepMeta]:
         known = self._steps  # replaced, never changed: two threads may ask at once
-        if new := self.records[len(known) :]:
+        if new := self._records[len(known) :]:
             self._steps = known = [*known, *(StepMeta.of(record, self._part(record).seq_id) for record in new)]
         return known
 
@@ -140,10 +141,11 @@ class LiveRun:
     def release(self) -> None:
         """Give back the blocks and the records."""
         self.released = True  # first: who saves runs from another thread must not take an emptied one for it
-        self.engine.abort(self.seq)
-        self.engine.release(self.seq)
-        self._budget.drop(self.records)
-        self.records.clear()
+        self._asleep = None  # a run that sleeps holds nothing
+        if self._engine is not None:
+            self._engine.release(self.seq)
+        self._budget.drop(self._records)
+        self._records.clear()
         self._step_params.clear()
 
     # Looking back

@@ -63,19 +63,18 @@ class Recorder:
         self._begin()
 
     def __call__(self, stage: Stage, state: StepState) -> None:
-        from miniinfer.engine.lookup import pattern_row
-
-        self._marks.append((stage.name, self._mark, self._clock.mark()))
-        if stage.name == "write_kv":
+        name = stage.name
+        self._marks.append((name, self._mark, self._clock.mark()))
+        if name == "write_kv":
             # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
             self._q.append(state.q)
             self._k.append(state.k)
             self._v.append(state.v)
-        elif stage.name == "schedule":
+        elif name == "schedule":
             self._plan = [(s.seq, s.num_tokens, s.start) for s in state.scheduled]
-        elif stage.name == "attn_pattern" and stage.layer is not None:
+        elif name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
-            self._rows.append(pattern_row(state, 0).clone())  # a view would hold the whole pattern of a prefill
+            self._rows.append(_newest_row(state))
         self._mark = self._clock.mark()  # the recorder's own time belongs to no stage
 
     def _pool_prompts(self, layer: int, state: StepState) -> None:
@@ -97,7 +96,7 @@ class Recorder:
         """The step that was just committed, as the run's `step`-th."""
         import torch
 
-        engine, model = self._engine, self._engine.model
+        engine = self._engine
         q = _numpy(torch.stack(self._q))  # [L, T, H, D]
         norms = _numpy(_norms(torch.stack(self._k), torch.stack(self._v)))  # [T, L, 2]
         final = _numpy(state.final_norm_out)
@@ -123,7 +122,7 @@ class Recorder:
             stage_ms[name] += self._clock.ms(begin, end)
         step_ms = sum(stage_ms.values())
         kv_token = engine.kv_cache.position_bytes
-        weights = model.weights
+        weights = engine.weights  # as they are read here: see native/products.py
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
         return StepRecord(
             step,
@@ -144,6 +143,16 @@ class Recorder:
         if not start < seq.num_prompt_tokens <= start + count or seq.seq_id not in self._prompts:
             return None
         return self._prompts.pop(seq.seq_id).result()
+
+
+def _newest_row(state: StepState) -> torch.Tensor:
+    """Of the first sequence: [H, C]."""
+    from miniinfer.engine.lookup import pattern_row
+
+    first = state.attn_pattern[0]
+    if first.shape[1] == first.shape[3] == 1:  # one row of one sequence: that is all of it
+        return first.view(-1, first.shape[4])
+    return pattern_row(state, 0).clone()  # a view would hold the whole pattern of a prefill
 
 
 def pool_columns(rows: torch.Tensor, cell: int) -> FloatArray:

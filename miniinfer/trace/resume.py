@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.heads import far_reading_head
+from miniinfer.trace.known_step import KnownStep
 from miniinfer.trace.live_run import DescribeToken, LiveRun
 from miniinfer.trace.records import FloatArray, PooledMaps, SequenceRecord, StepRecord
 from miniinfer.trace.run import RunInfo
@@ -20,22 +20,6 @@ if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
 
 NOTE = "tokens, draws and times are those of the first run; keys, values and attention were computed again"
-
-
-@dataclass(frozen=True)
-class KnownStep:
-    """A step of the first run: what went through the model, what was chosen with which settings, and how long it took
-    (ms). token_id, logprob, coin: None while a prefill was unfinished."""
-
-    num_scheduled: int
-    step_ms: float
-    stage_ms: dict[str, float]
-    token_id: int | None
-    forced: bool
-    logprob: float | None
-    coin: float | None
-    params: SamplingParams
-    recording_ms: float | None = None
 
 
 def resume_run(
@@ -148,7 +132,7 @@ def _record(
     arrays: tuple[FloatArray, FloatArray, FloatArray], pooled: PooledMaps | None,
 ) -> StepRecord:
     q, final_norm, kv_norms = arrays
-    context, cache, weights = start + step.num_scheduled, engine.kv_cache, engine.model.weights
+    context, cache, weights = start + step.num_scheduled, engine.kv_cache, engine.weights
     part = SequenceRecord(
         run.seq.seq_id, start, step.num_scheduled, context, step.token_id, step.logprob, step.coin, step.forced,
         final_norm, kv_norms, q, pooled,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,14 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.batch_settings import BatchRequest
 
 MAX_REQUESTS = 16
-COLUMNS = ("id", "prompt", "chat", "max_new_tokens", "temperature", "top_p", "top_k", "seed", "arrival")
+# Two sets of columns of the one table: what most requests need, and the rest of the sampler's settings.
+USUAL = ("id", "prompt", "chat", "max_new_tokens", "temperature", "top_p", "top_k", "seed", "arrival")
+REALS = ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
+MORE = (
+    "id", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty", "stop", "stop_ids", "order",
+)  # fmt: skip
+COLUMNS = (*USUAL, *MORE[1:])
+ESCAPES = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}  # a cell has one line
 
 
 def frame_of(requests: Iterable[BatchRequest]) -> pd.DataFrame:
@@ -20,9 +28,11 @@ def frame_of(requests: Iterable[BatchRequest]) -> pd.DataFrame:
     rows = [
         {
             "id": r.request_id, "prompt": r.prompt, "chat": r.chat, "max_new_tokens": r.params.max_new_tokens,
-            "temperature": r.params.temperature, "top_p": r.params.top_p, "top_k": r.params.top_k,
-            "seed": str(r.params.seed), "arrival": r.arrival,
+            "top_k": r.params.top_k, "seed": str(r.params.seed), "arrival": r.arrival,
+            "stop": ["".join(ESCAPES.get(c, c) for c in text) for text in r.params.stop],
+            "stop_ids": [str(token_id) for token_id in r.params.stop_ids], "order": list(r.params.order),
         }
+        | {name: getattr(r.params, name) for name in REALS}
         for r in requests
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -47,16 +57,16 @@ def requests_of(frame: pd.DataFrame) -> tuple[list[BatchRequest], list[str]]:
 
 
 def _request(name: str, row: Mapping[str, Any]) -> BatchRequest:
-    seed = _text(row.get("seed")).strip() or "0"
-    if not (seed.isascii() and seed.isdigit()):
-        raise BadInputError(f"Its seed must be a whole number of 0 or more, not {seed!r}.")
     usual = SamplingParams()
+    order = _list(row, "order")
     params = SamplingParams(
-        temperature=_number(row, "temperature", usual.temperature),
-        top_p=_number(row, "top_p", usual.top_p),
+        **{real: _number(row, real, getattr(usual, real)) for real in REALS},
         top_k=_whole(row, "top_k", usual.top_k),
-        seed=int(seed),
+        seed=_digits(_text(row.get("seed")).strip() or "0", "Its seed"),
+        stop=tuple(_unescaped(text) for text in _list(row, "stop") or ()),
+        stop_ids=tuple(_digits(text.strip(), "A stop id") for text in _list(row, "stop_ids") or ()),
         max_new_tokens=_whole(row, "max_new_tokens", usual.max_new_tokens),
+        order=usual.order if order is None else tuple(order),
     )
     return BatchRequest(name, _text(row.get("prompt")), params, _whole(row, "arrival", 0), row.get("chat") is True)
 
@@ -66,16 +76,36 @@ def with_arrivals(frame: pd.DataFrame, arrivals: Sequence[int]) -> pd.DataFrame:
     return frame.assign(arrival=list(arrivals))
 
 
+def _absent(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and value != value)
+
+
 def _text(value: Any) -> str:
-    return "" if value is None or value is pd.NA or value != value else str(value)
+    return "" if _absent(value) else str(value)
+
+
+def _list(row: Mapping[str, Any], name: str) -> list[str] | None:
+    value = row.get(name)
+    return None if _absent(value) else [str(one) for one in value]  # type: ignore[union-attr]
+
+
+def _unescaped(text: str) -> str:
+    meant = {written: char for char, written in ESCAPES.items()}
+    return re.sub(r"\\.", lambda found: meant.get(found[0], found[0]), text)
+
+
+def _digits(text: str, whose: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise BadInputError(f"{whose} must be a whole number from 0 to 2**64 - 1, not {text!r}.")
+    return int(text)
 
 
 def _number(row: Mapping[str, Any], name: str, usual: float) -> float:
     value = row.get(name)
-    if value is None or value is pd.NA or value != value:
+    if _absent(value):
         return usual
     try:
-        return float(value)
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise BadInputError(f"{name} must be a number, not {value!r}.") from None
 

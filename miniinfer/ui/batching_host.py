@@ -12,12 +12,13 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.batching_message import encode_batch, measured_bytes, step_entry
 from miniinfer.trace.batch_run import BatchRun
 from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
+from miniinfer.trace.batch_tally import BatchTally
 from miniinfer.ui.batching_ask import BatchAsk
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
-    from miniinfer.trace.batch_records import BatchTrace
+    from miniinfer.trace.batch_records import BatchStep, BatchTrace
     from miniinfer.ui.session import Session
 
 BATCH_KV_BYTES = 256 * 2**20  # the most KV cache that one batch may take, beside that of the session's runs
@@ -39,6 +40,8 @@ class SessionBatch:
         self.device = ""
         self.number = 0
         self.error: str | None = None
+        self.lent = False  # it was given up for others, and nobody has been told yet
+        self._tally: BatchTally | None = None
         self._entries: list[dict[str, Any]] = []
         self._charged = 0
 
@@ -64,6 +67,7 @@ class SessionBatch:
                 self._session.host.worker.call(made.release, key=self._session.session_id)
                 raise BadInputError(NO_MODEL)
             self.run, self.name, self.device = made, name, model.device.upper()
+            self._tally = BatchTally(made.requests, tuple(made.refused), made.engine.kv_cache.block_bytes)
             self.number += 1
 
     def model(self) -> LoadedModel:
@@ -76,8 +80,10 @@ class SessionBatch:
     def make(self, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings) -> BatchRun:
         """A batch run of this model, in the engine's thread. Raises BadInputError if its cache is too large."""
 
+        most = self._session.host.hosting.max_prompt_tokens
+
         def encode(request: BatchRequest) -> list[int]:
-            return encode_prompt(model, request.prompt, chat=request.chat)
+            return encode_prompt(model, request.prompt, chat=request.chat, most=most)
 
         run = BatchRun(model, requests, settings, encode=encode, describe=lambda i: describe_token(model, i))
         wanted, most = run.num_blocks * run.trace.block_bytes, BATCH_KV_BYTES // run.trace.block_bytes
@@ -105,13 +111,27 @@ class SessionBatch:
     def _step(self, run: BatchRun) -> bool:
         if self._session.closed or not run.step():
             return False
-        nbytes = measured_bytes(run.steps[-1])
-        self._entries.append(step_entry(run.trace, len(run.steps)))
-        if not self._session.budget.charge(nbytes):
+        step = run.steps[-1]
+        assert self._tally is not None
+        self._entries.append(step_entry(run.trace, step, self._tally.add(step)))
+        try:
+            self._charged += self.charge(step, FULL)
+        except MiniInferError:
             run.release()
-            raise MiniInferError(FULL)
-        self._charged += nbytes
+            raise
         return True
+
+    def charge(self, step: BatchStep, otherwise: str) -> int:
+        """Count the record of a step in the session's memory, in the engine's thread: its bytes, for `give_back`.
+        Raises MiniInferError with the sentence `otherwise` if there is no room."""
+        nbytes = measured_bytes(step)
+        if not self._session.budget.charge(nbytes):
+            raise MiniInferError(otherwise)
+        return nbytes
+
+    def give_back(self, nbytes: int) -> None:
+        """These records are gone, in the engine's thread."""
+        self._session.budget.charge(-nbytes)
 
     def abort(self, request_id: str) -> None:
         """End one request. Raises BadInputError if there is no such request, or no batch."""
@@ -145,6 +165,18 @@ class SessionBatch:
             except MiniInferError as error:
                 self.error = str(error)
 
+    def give_up(self) -> bool:
+        """The same, for another session that needs the memory, with a sentence. False if it is in use right now."""
+        if not self.lock.acquire(blocking=False):
+            return False
+        try:
+            if self.run is not None:
+                self.release()
+                self.lent = True
+            return True
+        finally:
+            self.lock.release()
+
     def release(self) -> None:
         """Give back blocks, records and what they were charged."""
         with self.lock:
@@ -154,7 +186,7 @@ class SessionBatch:
 
             def release(run: BatchRun) -> None:
                 run.release()
-                self._session.budget.charge(-charged)
+                self.give_back(charged)
 
             self._in_engine(release)
             self.run = None

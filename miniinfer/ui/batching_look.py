@@ -21,6 +21,7 @@ from miniinfer.ui.session import Session
 
 FORM, VERSION, REFUSED, ERROR = "batching_form", "batching_version", "batching_refused", "batching_error"
 GOTO = "batching_goto"
+PRESET, OWN_SETS, CHOSEN = "batching_preset", "batching_own_sets", "batching_chosen"
 OWN = "Own requests"
 POLICY_NAMES = {
     "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
@@ -66,7 +67,20 @@ class Form:
 
     frame: pd.DataFrame
     settings: dict[str, Any]
-    preset: Preset
+    preset: Preset  # what it began as
+    own: str | None = None  # the name under which it is kept, once it was changed
+
+    @property
+    def name(self) -> str:
+        return self.own or self.preset.name
+
+    def changed(self) -> bool:
+        """Whether it differs from its preset."""
+        try:
+            asked = requests_of(self.frame)
+        except MiniInferError:
+            return True
+        return asked != (list(self.preset.requests), []) or self.settings != _form_of(self.preset).settings
 
 
 def form() -> Form:
@@ -85,6 +99,20 @@ def _form_of(preset: Preset) -> Form:
     return Form(frame_of(preset.requests), values, preset)
 
 
+def own_sets() -> dict[str, Form]:
+    """The sets of requests and settings that the user made in this tab, by name."""
+    found: dict[str, Form] = st.session_state.setdefault(OWN_SETS, {})
+    return found
+
+
+def keep_own() -> None:
+    """A form that was changed goes on under a name of its own, so that its preset can be chosen again as it was."""
+    filled, own = form(), own_sets()
+    if filled.own is None and filled.changed():
+        filled.own = OWN if OWN not in own else f"{OWN} {len(own) + 1}"
+        own[filled.own] = filled
+
+
 def start(session: Session) -> bool:
     """A new batch of what the form says; False, with a sentence in ERROR, if there is none to run."""
     filled = form()
@@ -92,8 +120,7 @@ def start(session: Session) -> bool:
     try:
         requests, refused = requests_of(filled.frame)
         settings = BatchSettings(**(filled.settings | {"num_blocks": filled.settings["num_blocks"] or None}))
-        same = requests == list(filled.preset.requests) and settings == filled.preset.settings
-        session.batch.start(requests, settings, filled.preset.name if same else OWN)
+        session.batch.start(requests, settings, filled.name)
     except MiniInferError as error:
         st.session_state[ERROR] = str(error)
         return False
@@ -107,20 +134,32 @@ def start_first(session: Session) -> None:
         start(session)
 
 
+def run_form(session: Session) -> bool:
+    """What "Run" does: as `start`; a changed form has its own name from then on."""
+    keep_own()
+    st.session_state[CHOSEN] = form().name
+    return start(session)
+
+
 def draw_preset(session: Session) -> None:
-    """Which preset; choosing one fills the form and starts it."""
+    """Which preset, or which set of one's own; choosing one fills the form and starts it."""
     form()
+    if (chosen := st.session_state.pop(CHOSEN, None)) is not None:
+        st.session_state[PRESET] = chosen
 
     def choose() -> None:
-        chosen = next(p for p in PRESETS if p.name == st.session_state["batching_preset"])
-        st.session_state[FORM] = _form_of(chosen)
+        keep_own()
+        name = st.session_state[PRESET]
+        own = own_sets().get(name)
+        st.session_state[FORM] = own or _form_of(next(p for p in PRESETS if p.name == name))
         st.session_state[VERSION] += 1
         start(session)
 
     st.selectbox(
-        "Preset", [preset.name for preset in PRESETS], key="batching_preset", on_change=choose,
+        "Preset", [*(preset.name for preset in PRESETS), *own_sets()], key=PRESET, on_change=choose,
         label_visibility="collapsed", persist_state="session", width=210,
-        help="Requests and settings that show one thing. Choosing one starts it from its first step.",
+        help="Requests and settings that show one thing. Choosing one starts it from its first step; what you changed "
+        "stays in this list under a name of its own.",
     )
 
 

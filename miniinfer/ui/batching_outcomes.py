@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from miniinfer.ui.batching_host import SessionBatch
 
 WARM_UP_STEPS = 2
+FULL = "The records of these runs do not fit into the memory of this tab: ask for fewer or shorter outputs."
 
 
 def four_settings(settings: BatchSettings) -> list[BatchSettings]:
@@ -38,27 +39,33 @@ def measure_outcomes(
     batch: SessionBatch, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings
 ) -> Measurement[tuple[BatchOutcome, ...]]:
     """Each of the four run to its end, one after another. The first two steps are run once before, unmeasured, because
-    a process's first products are slower. Every `next` is one step, in the engine's thread."""
+    a process's first products are slower. Every `next` is one step, in the engine's thread. Raises MiniInferError if
+    the records of one of them do not fit into the tab's memory."""
     found = []
     choices = four_settings(settings)
-    yield from _run(batch.make(model, requests, choices[0]), "warming up", 0.0, 0.0, WARM_UP_STEPS)
+    yield from _run(batch, batch.make(model, requests, choices[0]), "warming up", 0.0, 0.0, WARM_UP_STEPS)
     for i, choice in enumerate(choices):
         run = batch.make(model, requests, choice)
-        yield from _run(run, words_of(choice), i / len(choices), (i + 1) / len(choices))
-        found.append(outcome_of(run.trace))
+        found.append((yield from _run(batch, run, words_of(choice), i / len(choices), (i + 1) / len(choices))))
     return tuple(found)
 
 
-def _run(run: BatchRun, words: str, start: float, stop: float, most: int | None = None) -> Measurement[None]:
+def _run(
+    batch: SessionBatch, run: BatchRun, words: str, start: float, stop: float, most: int | None = None
+) -> Measurement[BatchOutcome]:
+    """Its records count in the session's budget until the little that stays of them is made."""
     wanted = sum(r.params.max_new_tokens for r in run.requests if r.request_id not in run.refused)
-    made = 0
+    made = charged = 0
     try:
         while (most is None or len(run.steps) < most) and run.step():
+            charged += batch.charge(run.steps[-1], FULL)
             made += run.steps[-1].num_new_tokens
             share = min(1.0, made / max(1, wanted))
             yield Progress(f"{words}, step {len(run.steps)}", start + (stop - start) * share)
+        return outcome_of(run.trace)
     finally:
         run.release()
+        batch.give_back(charged)
 
 
 def compare_alone(run: BatchRun, names: Sequence[str]) -> Measurement[tuple[AloneComparison, ...]]:

@@ -23,8 +23,8 @@ def draw_picture(session: Session, *, follows: bool = False) -> None:
     def picture() -> None:
         number, have = st.session_state[ASKED] or (st.session_state.get("batching_ask", 0), 0)
         message = session.batch.message(number, have)
-        if follows and st.session_state[ASKED] is not None:
-            st.rerun()
+        if (follows or message is None) and st.session_state[ASKED] is not None:
+            st.rerun()  # or the batch has been let go, and the page starts another
         if message is not None:
             mount_batching(message, lambda: _on_ask(session))
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.config import POLICIES
+from miniinfer.config import POLICIES, PROCESSOR_NAMES, SamplingParams
 from miniinfer.errors import MiniInferError
 from miniinfer.trace.batch_settings import draw_arrivals
-from miniinfer.ui.batching_form import MAX_REQUESTS, with_arrivals
+from miniinfer.ui.batching_form import MAX_REQUESTS, MORE, USUAL, with_arrivals
 from miniinfer.ui.batching_look import ERROR, POLICY_NAMES, VERSION, BatchLook, Form, form
 
 DRAWN = "batching_requests_drawn"  # whether the view stood there in the last run
 BASE = "batching_base"
+COLUMN_SETS = {"Requests": USUAL, "More of their samplers": MORE}
+ROW = 28  # px
 NUMBERS = (
     ("token_budget", "Token budget", 1, "The most slots that a step computes; longer prompts come in chunks."),
     ("max_seqs", "Sequences at once", 1, "The most requests that run at the same time."),
@@ -34,9 +36,18 @@ def draw_requests(look: BatchLook) -> None:
     left, right = st.columns([77, 23], gap="medium")
     with left:
         st.caption(f"{filled.preset.shows} Change what you like and press Run; up to {MAX_REQUESTS} requests.")
+
+        def turn() -> None:
+            st.session_state[VERSION] += 1  # the other columns begin from what was typed in these
+
+        chosen = st.segmented_control(
+            "Columns", list(COLUMN_SETS), default=next(iter(COLUMN_SETS)), key="batching_columns", required=True,
+            on_change=turn, label_visibility="collapsed", persist_state="session",
+        )
         filled.frame = st.data_editor(
             base, key=f"batching_rows_{version}", num_rows="dynamic", width="stretch", hide_index=True,
-            column_config=_columns(), height=min(38 + 35 * (MAX_REQUESTS + 1), 38 + 35 * (len(base) + 2)),
+            column_config=_columns(), column_order=COLUMN_SETS[chosen], row_height=ROW,
+            height=ROW * (min(MAX_REQUESTS, len(base)) + 2) + 3,
         )
         _draw_arrivals(filled)
     with right:
@@ -44,15 +55,39 @@ def draw_requests(look: BatchLook) -> None:
 
 
 def _columns() -> dict[str, Any]:
-    number = st.column_config.NumberColumn
+    number, usual = st.column_config.NumberColumn, SamplingParams()
     return {
         "id": st.column_config.TextColumn("id", width=54, help="A short name that no other request has."),
         "prompt": st.column_config.TextColumn("prompt", width=250),
         "chat": st.column_config.CheckboxColumn("chat", width=48, help="The prompt is a chat message.", default=False),
         "max_new_tokens": number("max new", width=70, min_value=0, step=1, default=16, help="At most so many tokens."),
-        "temperature": number("temp.", width=60, step=0.1, default=0.0, help="Temperature; 0 is greedy."),
-        "top_p": number("top-p", width=56, step=0.05, default=0.95),
-        "top_k": number("top-k", width=56, step=1, default=0, help="0 is off."),
+        "temperature": number("temp.", width=60, default=0.0, help="Temperature; 0 is greedy."),
+        "top_p": number("top-p", width=56, default=usual.top_p, help="1 is off."),
+        "top_k": number("top-k", width=56, step=1, default=usual.top_k, help="0 is off."),
+        "min_p": number("min-p", width=70, default=usual.min_p, help="0 is off."),
+        "repetition_penalty": number(
+            "repetition penalty", width=130, default=usual.repetition_penalty,
+            help="Of the tokens of prompt and output; 1 is off.",
+        ),
+        "presence_penalty": number(
+            "presence penalty", width=122, default=usual.presence_penalty,
+            help="Taken once off each token that stands in the output; 0 is off.",
+        ),
+        "frequency_penalty": number(
+            "frequency penalty", width=128, default=usual.frequency_penalty,
+            help="Taken off a token as often as it stands in the output; 0 is off.",
+        ),
+        "stop": st.column_config.ListColumn(
+            "stop", width=120, default=[],
+            help="Texts that end the output and are no part of it. A line end is written `\\n`, a backslash `\\\\`.",
+        ),
+        "stop_ids": st.column_config.ListColumn(
+            "stop ids", width=80, default=[], help="Token ids that end the output, as the model's own do."
+        ),
+        "order": st.column_config.MultiselectColumn(
+            "order", width=170, options=PROCESSOR_NAMES, default=list(PROCESSOR_NAMES), color=None,
+            help="The logits processors, in the order in which they run.",
+        ),
         "seed": st.column_config.TextColumn("seed", width=54, default="0"),
         "arrival": number("arrives", width=64, min_value=0, step=1, default=0, help="After so many steps."),
     }

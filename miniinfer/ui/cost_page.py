@@ -13,8 +13,10 @@ from miniinfer.ui.cost_look import NOTICE, CostLook, draw_progress, take_in, tas
 from miniinfer.ui.cost_precision import draw_precision
 from miniinfer.ui.cost_predict import draw_predict
 from miniinfer.ui.cost_roofline import draw_roofline
-from miniinfer.ui.cost_time import draw_time
+from miniinfer.ui.cost_run import draw_run_times
+from miniinfer.ui.cost_time import draw_run_steps, draw_time
 from miniinfer.ui.page import draw_waiting, page
+from miniinfer.ui.run_look import RunLook
 from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
@@ -35,8 +37,12 @@ def draw_cost(session: Session) -> None:
             if not isinstance(run, LiveRun):
                 draw_waiting(
                     session, "Times, bytes and operations of the real model will stand here",
-                    "A recorded run cannot be measured.",
+                    "A recorded run cannot be measured; these are the times of then.",
                 )
+                if run is not None and run.steps:
+                    recorded = RunLook(session, run)
+                    draw_run_times(recorded)
+                    draw_run_steps(recorded)
                 return
             chosen = draw_views("cost_view", list(VIEWS), "Where time goes")
             _draw_task()

@@ -139,7 +139,9 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
     models: dict[str, ModelLike] = {info.dtype: model}
     for dtype in others:
         say(f"loading the model in {dtype}")
-        loaded = load_model(model.source, device=info.device, dtype=dtype)
+        loaded = load_model(
+            model.source, device=info.device, dtype=dtype, choose_backend=model.choose_backend
+        )
         if loaded.config != model.config:
             raise MiniInferError("The model's file has changed since this run began: start a new run.")
         models[dtype] = loaded

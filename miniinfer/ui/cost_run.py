@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
-from miniinfer.engine.program import build_program
 from miniinfer.figures.cost_words import ms
 from miniinfer.figures.run_times import parts_of, prefill_and_decode, run_times
 from miniinfer.figures.sampling_words import setting
-from miniinfer.measure.counting import StepShape, count_step
 from miniinfer.measure.records import CountedParts
 from miniinfer.provenance import Provenance
 from miniinfer.trace.records import StepMeta
 from miniinfer.ui.cost_look import CostLook
+from miniinfer.ui.run_look import RunLook
 
 OFF = ("off", "1 = off", "idle: greedy", "0 = greedy")
 
 
-def draw_run_times(look: CostLook) -> None:
+def draw_run_times(look: RunLook[Any]) -> None:
     """Time to first token, time per output token, and the step at the cursor with what recording it took."""
     found, meta = run_times(look.run.steps), look.meta
     first, output, here, beside = st.columns(4)
@@ -42,7 +43,7 @@ def draw_run_times(look: CostLook) -> None:
     st.caption(_told(look))
 
 
-def _told(look: CostLook) -> str:
+def _told(look: RunLook[Any]) -> str:
     """Where these four come from."""
     found, info = run_times(look.run.steps), look.run.info
     if found is None and look.run.finish_reason:
@@ -51,7 +52,7 @@ def _told(look: CostLook) -> str:
         return "The prompt is still being prefilled: no step has chosen a token."
     passes = "in one pass" if found.first_steps == 1 else f"in {found.first_steps:,} steps"
     later = f", median of {found.decode_steps:,} decode steps" if found.decode_steps else ""
-    said = f"{source_of(look).value.capitalize()}, in the run, as it was stepped ({look.where}): "
+    said = f"{source_of(look).value.capitalize()}, in the run, as it was stepped ({info.device.upper()}): "
     said += f"{info.num_prompt_tokens:,} prompt tokens {passes}{later}."
     if info.resumed:
         said += f" Steps 1 to {info.resumed} came back from a saved run with the times of then."
@@ -60,13 +61,14 @@ def _told(look: CostLook) -> str:
     return said
 
 
-def source_of(look: CostLook) -> Provenance:
-    """Of the times of the step at the cursor: those of a run that came back were measured before."""
-    known = look.meta is not None and look.meta.step <= look.run.info.resumed
+def source_of(look: RunLook[Any]) -> Provenance:
+    """Of the times of the step at the cursor. A run that came back, or a recording, has those of before."""
+    info = look.run.info
+    known = info.kind == "recorded" or (look.meta is not None and look.meta.step <= info.resumed)
     return Provenance.RECORDED if known else Provenance.MEASURED
 
 
-def recorded_pair(look: CostLook) -> tuple[list[StepMeta], list[StepMeta]]:
+def recorded_pair(look: RunLook[Any]) -> tuple[list[StepMeta], list[StepMeta]]:
     """The prefill and the decode step that are held against each other at this cursor; either may be empty."""
     return prefill_and_decode(look.run.steps, look.step)
 
@@ -77,6 +79,9 @@ def counted_pair(look: CostLook) -> tuple[CountedParts, ...]:
 
 
 def _counted(look: CostLook, meta: StepMeta) -> CountedParts:
+    from miniinfer.engine.program import build_program
+    from miniinfer.measure.counting import StepShape, count_step
+
     parts, model, params = parts_of([meta]), look.model, look.run.params_of(meta.step)
     changed = {f"processor_{i}" for i, name in enumerate(params.order, 1) if setting(name, params) not in OFF}
     sampled = int(meta.token_id is not None)

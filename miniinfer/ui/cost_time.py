@@ -23,7 +23,7 @@ from miniinfer.ui.cost_look import CostLook, measure_button
 from miniinfer.ui.cost_run import draw_run_times, recorded_pair, source_of
 from miniinfer.ui.cost_task import Say
 from miniinfer.ui.page import draw_before_first_token
-from miniinfer.ui.run_look import PLOT, first_step_tokens
+from miniinfer.ui.run_look import PLOT, RunLook, first_step_tokens
 from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
@@ -64,7 +64,7 @@ def draw_time(look: CostLook) -> None:
     if found and way == BESIDE:
         _draw_measured(look, found, NESTINGS[nesting])
     else:
-        _draw_recorded(look)
+        draw_run_steps(look)
 
 
 def draw_nothing_timed(look: CostLook) -> None:
@@ -80,7 +80,7 @@ def draw_nothing_timed(look: CostLook) -> None:
     ])  # fmt: skip
 
 
-def _draw_recorded(look: CostLook) -> None:
+def draw_run_steps(look: RunLook[Any]) -> None:
     """The step at the cursor against the other phase, from what the recorder kept of them."""
     steps, order = look.run.steps, look.run.info.params.order
     pair = recorded_pair(look)
@@ -108,7 +108,7 @@ def _draw_recorded(look: CostLook) -> None:
         )
 
 
-def _title(look: CostLook, metas: Sequence[StepMeta], phase: str) -> str:
+def _title(look: RunLook[Any], metas: Sequence[StepMeta], phase: str) -> str:
     if not metas:
         return f"No {phase} step: the run has ended" if look.run.finish_reason else f"No {phase} step yet: step on"
     here = ", the step you are on" if len(metas) == 1 and metas[0].step == look.step else ""

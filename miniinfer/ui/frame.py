@@ -27,6 +27,7 @@ RUNS = "runs"  # the page that the run menu leads to
 def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: bool) -> None:
     """page, pages: what st.navigation gave and got. has_driver: the page's own component answers the transport."""
     st.html(f"<style>{_style()}</style>")
+    session.queue_place.draw()
     busy = session.status.state in ("waiting", "loading")
     if not busy:
         session.go_live()  # the model was there already, or became ready while the page was being drawn anew

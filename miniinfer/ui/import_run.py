@@ -32,7 +32,7 @@ EXAMPLE_RUNS = (
     ExampleRun("france.npz", "A fact", "“The capital of France is”: one token has most of the probability at once."),
     ExampleRun(
         "copy.npz", "A list that repeats",
-        "Heads that the page Attention names for it read what followed the last time; then greedy decoding "
+        "Layer 17, head 5 reads what followed the last time, as an induction head does; then greedy decoding "
         "(temperature 0) falls into a loop.",
     ),
     ExampleRun(

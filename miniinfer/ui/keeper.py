@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,16 +10,9 @@ from typing import TYPE_CHECKING, Any
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.saved_form import (
-    check_model_file,
-    info_of,
-    key_of,
-    known_steps,
-    path_to,
-    saved_form,
-    saved_model,
-)
-from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns
+from miniinfer.ui.saved_form import check_model_file, info_of, key_of, known_steps, path_to, saved_form, saved_model
+from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, new_token
+from miniinfer.ui.saved_share import SavedShare
 from miniinfer.ui.saved_view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
@@ -28,9 +20,6 @@ if TYPE_CHECKING:
     from miniinfer.ui.session import Session
 
 
-def new_token() -> str:
-    """What stands in the address: nobody guesses 72 random bits."""
-    return secrets.token_urlsafe(9)
 
 
 class RunKeeper:
@@ -46,12 +35,15 @@ class RunKeeper:
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
+        self.share = SavedShare(session)
         self._quiet: set[str] = set()  # runs that nobody asked for: saved once the user does something with them
         if saved is not None:
             saved.connect(self.token, session)
 
     @property
     def problem(self) -> str | None:
+        if (beyond := self.share.problem) is not None:
+            return beyond
         return self.saved.problem if self.saved is not None else None
 
     @property
@@ -75,6 +67,7 @@ class RunKeeper:
             if run.info.parent in self._quiet and isinstance(trunk, LiveRun):
                 self.changed(trunk)  # a branch says what it left
         self._created[run_id] = time.time()
+        self.share.made(run_id)
         if quiet:
             self._quiet.add(run_id)
         else:
@@ -83,6 +76,8 @@ class RunKeeper:
     def changed(self, run: object) -> None:
         """Have the run saved as it will stand a moment later."""
         if self.saved is None or not isinstance(run, LiveRun) or run.info.run_id not in self._models:
+            return
+        if run.info.run_id in self.share:
             return
         run_id, token = run.info.run_id, self.token
         self._quiet.discard(run_id)
@@ -116,6 +111,7 @@ class RunKeeper:
 
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
+        self.share.forget(run_id)
         if self.wanted is not None and self.wanted.run_id == run_id:
             self.give_up()
 
@@ -207,6 +203,7 @@ class RunKeeper:
 
     def _want(self, run_id: str, note: str) -> None:
         saved = self.waiting[run_id]
+        self._session.host.check_source(key_of(saved.model))
         check_model_file(saved)
         self.wanted = Wanted(run_id, note)
         key = key_of(saved.model)

@@ -12,11 +12,15 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.registry import MODELS
+from miniinfer.ui.hosting import Hosting, get_hosting
+from miniinfer.ui.open_sessions import OpenSessions
 
 if TYPE_CHECKING:
     from miniinfer.engine.worker import EngineWorker
@@ -50,7 +54,10 @@ class ModelStatus:
 class ModelHost:
     """Loads each model once however many sessions ask, and drops it when the last session that uses it has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, hosting: Hosting | None = None) -> None:
+        """hosting: for whom the process runs; the own machine alone if left out."""
+        self.hosting = hosting or Hosting()
+        self.sessions = OpenSessions(self.hosting.memory_bytes, self.hosting.max_sessions)
         self._lock = threading.Lock()
         self._status: dict[ModelKey, ModelStatus] = {}
         self._models: dict[ModelKey, LoadedModel] = {}
@@ -69,6 +76,29 @@ class ModelHost:
 
                 self._worker = EngineWorker()
             return self._worker
+
+    @property
+    def default_key(self) -> ModelKey:
+        """What a new session begins with."""
+        return ModelKey(device=self.hosting.device, dtype=self.hosting.dtype)
+
+    def check_source(self, key: ModelKey) -> None:
+        """Raises BadInputError for a file, where whoever hosts the app does not let files be named. Nothing is asked of
+        the file system: whether a file is there is nobody's business either."""
+        if not self.hosting.local_paths and key.source is not None and key.source not in MODELS:
+            raise BadInputError(f"On this server only {' or '.join(MODELS)} can be used, not a file of the server's.")
+
+    @property
+    def queue_length(self) -> int:
+        """Jobs that wait for the engine thread."""
+        worker = self._worker
+        return worker.num_waiting if worker is not None else 0
+
+    @property
+    def num_models(self) -> int:
+        """Models in memory that sessions can choose at once."""
+        with self._lock:
+            return len(self._models)
 
     def request(self, key: ModelKey, session_id: str) -> None:
         """Say that a session wants this model; starts loading it if nobody did, or again if it had failed.
@@ -117,9 +147,14 @@ class ModelHost:
 
                 configure()
                 from miniinfer.models.loader import load_model
+                from miniinfer.native.choose import NATIVE, choose_backend
 
                 self._drop_unused(keep=key)
-                model = load_model(key.source, device=key.device, dtype=key.dtype, progress=self._progress(key))
+                model = load_model(
+                    key.source, device=key.device, dtype=key.dtype, progress=self._progress(key),
+                    choose_backend=partial(choose_backend, "auto"),
+                )
+                NATIVE.look()
                 self._warm_up(model)
             except MiniInferError as error:
                 self._set(key, ModelStatus("failed", str(error)))
@@ -139,6 +174,7 @@ class ModelHost:
             # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
             gc.collect()
             gc.freeze()
+            NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
 
     def _let_the_page_through(self) -> None:
         """Importing torch holds Python's lock for a second, while the browser fetches the page's scripts from this very
@@ -191,7 +227,7 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost()
+    return ModelHost(get_hosting())
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

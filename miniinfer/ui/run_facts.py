@@ -27,7 +27,7 @@ def run_info(
         device=model.device, dtype=model.dtype, itemsize=engine.weights.dtype.itemsize,
         weight_bytes=model.weight_bytes, block_size=engine.config.block_size, context_length=engine.context_length,
         chat=chat, prompt=prompt, num_prompt_tokens=num_prompt_tokens, params=params, one_pass=one_pass,
-        default_head=None,
+        default_head=None, backend=engine.backend.name,
     )
 
 

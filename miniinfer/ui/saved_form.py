@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from miniinfer.errors import BadInputError
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
+from miniinfer.trace.known_step import KnownStep
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.records import StepRecord
-from miniinfer.trace.resume import KnownStep
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
 from miniinfer.ui.model_host import ModelKey
 from miniinfer.ui.run_facts import run_info
@@ -27,17 +26,16 @@ def saved_form(
     run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None
 ) -> SavedRun | None:
     """The run as it stands, whole steps only; None if it was released meanwhile. Called from any thread, without a
-    lock: lists only grow, and a run that is emptied says so first."""
-    info, settings = run.info, run.step_params
-    records = run.records[: len(settings)]
+    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken."""
+    info, steps = run.info, run.known_steps()
     finish = run.finish_reason
     if run.released:
         return None
     prompt = info.num_prompt_tokens
-    chosen = sum(record.sequences[0].token_id is not None for record in records)
+    chosen = sum(step.token_id is not None for step in steps)
     if run.seq.num_tokens != prompt + chosen:
         finish = None  # a step was committed a moment ago, and is not recorded yet
-    params = list(dict.fromkeys([*settings, info.params]))
+    params = list(dict.fromkeys([*(step.params for step in steps), info.params]))
     params = [*(p for p in params if p != info.params), info.params]  # the last one is in force
     place = {p: index for index, p in enumerate(params)}
     edit = info.edit
@@ -45,19 +43,18 @@ def saved_form(
         session=session, run_id=info.run_id, name=name or info.name, prompt=info.prompt,
         prompt_ids=tuple(run.seq.token_ids[:prompt]), chat=info.chat, one_pass=info.one_pass,
         block_size=info.block_size, model=model, params=tuple(params),
-        steps=tuple(_saved_step(r, place[p]) for r, p in zip(records, settings, strict=True)),
-        finish_reason=finish, cursor=min(cursor, len(records)), created=created, parent=info.parent,
+        steps=tuple(_saved_step(step, place[step.params]) for step in steps),
+        finish_reason=finish, cursor=min(cursor, len(steps)), created=created, parent=info.parent,
         fork_step=edit.step if edit else None,
         forced_token=edit.token_id if isinstance(edit, ForceToken) else None,
     )
 
 
-def _saved_step(record: StepRecord, params: int) -> SavedStep:
-    part = record.sequences[0]
-    stages = {name: round(ms, 4) for name, ms in record.stage_ms.items()}
+def _saved_step(step: KnownStep, params: int) -> SavedStep:
+    stages = {name: round(ms, 4) for name, ms in step.stage_ms.items()}
     return SavedStep(
-        part.num_scheduled, record.step_ms, stages, part.token_id, part.forced, part.logprob, part.coin, params,
-        None if record.recording_ms is None else round(record.recording_ms, 4),
+        step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params,
+        None if step.recording_ms is None else round(step.recording_ms, 4),
     )
 
 

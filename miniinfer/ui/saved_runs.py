@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 import threading
 import time
 import weakref
@@ -17,6 +17,7 @@ from miniinfer.errors import MiniInferError
 from miniinfer.models.paths import data_home
 from miniinfer.store.database import RunStore, StoreError
 from miniinfer.store.writer import RunWriter, Snapshot
+from miniinfer.ui.hosting import get_hosting
 from miniinfer.ui.recordings import Recordings
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 FILE_NAME = "runs.sqlite3"
 TRY_AGAIN_SECONDS = 10.0
-SHARED = "MINIINFER_SHARED"  # "1" in the environment of an app that others can reach
 EXAMPLE_ID = "example"  # of the run that is there at first, and goes live when the model is loaded
 
 
@@ -127,7 +127,12 @@ class SavedRuns:
             self._store.close()
 
 
+def new_token() -> str:
+    """What stands in the address: nobody guesses 72 random bits."""
+    return secrets.token_urlsafe(9)
+
+
 @st.cache_resource(show_spinner=False)
 def get_saved_runs() -> SavedRuns:
     """Those of this process."""
-    return SavedRuns(lambda: data_home() / FILE_NAME, shared=os.environ.get(SHARED) == "1")
+    return SavedRuns(lambda: data_home() / FILE_NAME, shared=get_hosting().own_runs_only)

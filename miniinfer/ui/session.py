@@ -6,9 +6,8 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -21,12 +20,14 @@ from miniinfer.trace.run import Edit, ForceToken
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.batching_host import SessionBatch
-from miniinfer.ui.engine_config import config_for
 from miniinfer.ui.inside_hold import InsideHold
 from miniinfer.ui.keeper import RunKeeper
 from miniinfer.ui.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.queue_place import QueuePlace
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
+from miniinfer.ui.run_log import log_event
 from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, get_saved_runs
+from miniinfer.ui.session_engine import CLOSED, SessionEngine
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
 from miniinfer.ui.tokens import describe_token, encode_prompt
@@ -35,34 +36,36 @@ if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.models.loader import LoadedModel
 
-CLOSED = "This tab lost its connection to the app: reload the page to go on where you were."
 STEPPING_SECONDS = 0.15  # a request for many steps answers at least this often; the browser asks again for the rest
 
-T = TypeVar("T")
 
-
-class Session(SessionMemory, SessionView):
+class Session(SessionEngine, SessionMemory, SessionView):
     """Guarded by its own lock: two script threads of one browser tab may meet in it."""
 
     def __init__(self, host: ModelHost, saved: SavedRuns | None = None) -> None:
-        """saved: where runs are kept; None keeps them in memory alone."""
+        """saved: where runs are kept; None keeps them in memory alone. Raises BadInputError if the host is full."""
         self.session_id = uuid.uuid4().hex
+        self.leaving = False  # its tab has gone, and it is about to be closed
         self.host = host
         self.lock = threading.RLock()
-        self.key = ModelKey()
+        self.key = host.default_key
         self.timeline = Timeline()
-        self.budget = TraceBudget()
+        self.budget = TraceBudget(host.hosting.session_trace_bytes)
         self.batch = SessionBatch(self)
         self.block_size = EngineConfig().block_size
+        self.backend = "auto"  # of the next new run
         self.error: str | None = None  # about the last thing that was asked for
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
         self.closed = False
-        self.leaving = False  # its tab has gone, and it is about to be closed
+        self.last_used = time.monotonic()
+        self.queue_place = QueuePlace(self)
+        self._woken: list[tuple[str, float]] = []
         self.keeper = RunKeeper(self, saved)
         self.inside = InsideHold(self)
         self.show_example()
+        self.host.sessions.add(self)  # last: from here on others ask what it holds
 
     # The model
 
@@ -88,6 +91,8 @@ class Session(SessionMemory, SessionView):
             self.load_model(key)
 
     def load_model(self, key: ModelKey) -> None:
+        """Raises BadInputError for a file, where whoever hosts the app does not let files be named."""
+        self.host.check_source(key)
         with self.lock:
             if key != self.key:
                 self.batch.release()  # a new one starts on the new model
@@ -114,7 +119,7 @@ class Session(SessionMemory, SessionView):
                 raise BadInputError(CLOSED)
             if model is None:
                 raise BadInputError("A run can start once a model is loaded; how far it is stands under Model.")
-            ids = encode_prompt(model, prompt, chat=chat)
+            ids = encode_prompt(model, prompt, chat=chat, most=self.host.hosting.max_prompt_tokens)
             self.inside.leave()
             run = self.in_engine(lambda: self._make_run(model, prompt, ids, params, chat, one_pass))
             self._add(run, model, quiet=quiet)
@@ -124,6 +129,9 @@ class Session(SessionMemory, SessionView):
         self.note = None
         self.keeper.made(run, model, quiet=quiet)
         self.let_old_runs_go()
+        self.host.sessions.make_room(self)
+        text = run.info.prompt if self.host.hosting.log_text else None
+        log_event(self.session_id, "branch" if run.info.parent else "new", run.info.run_id, text=text)
 
     def _make_run(
         self, model: LoadedModel, prompt: str, ids: list[int], params: SamplingParams, chat: bool, one_pass: bool
@@ -136,15 +144,6 @@ class Session(SessionMemory, SessionView):
 
     def describe(self, model: LoadedModel) -> DescribeToken:
         return lambda token_id: describe_token(model, token_id)
-
-    def engine_for(self, model: LoadedModel, block_size: int | None = None) -> Engine:
-        """This session's engine for new runs, or one with the block size of a saved run."""
-        from miniinfer.engine.engine import Engine
-
-        config = config_for(model, block_size or self.block_size)
-        if self._engine is None or self._engine.model is not model or self._engine.config != config:
-            self._engine = Engine(model, config)
-        return self._engine
 
     def branch(self, edit: Edit) -> None:
         """A branch of the current run becomes current, at the step that was edited."""
@@ -234,11 +233,17 @@ class Session(SessionMemory, SessionView):
             if run is not None and len(run.steps) > before and not quiet:
                 self.note = None
                 self.keeper.changed(run)
+                new = run.steps[-1]
+                log_event(
+                    self.session_id, "finished" if run.finish_reason else "step", run.info.run_id, step=new.step,
+                    ms=new.step_ms,
+                )
 
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
         with self.lock:
             self.error = CLOSED if self.closed else None
+            woken = None
             try:
                 if ask.open is not None:
                     self.open(ask.open)
@@ -246,6 +251,7 @@ class Session(SessionMemory, SessionView):
                     self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
                 elif ask.run_id is not None and ask.run_id in self.timeline:
                     self.timeline.open(ask.run_id)
+                    woken = self.wake_current()
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))
                         return
@@ -256,15 +262,9 @@ class Session(SessionMemory, SessionView):
                         self.keeper.looked_at(self.timeline.current)
             except MiniInferError as error:
                 self.error = str(error)
-
-    def compute(self, job: Callable[[], T]) -> T:
-        """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
-        if self.closed:
-            raise BadInputError(CLOSED)
-        return self.in_engine(job)
-
-    def in_engine(self, job: Callable[[], T]) -> T:
-        return self.host.worker.call(job, key=self.session_id)
+            finally:
+                self.note = woken or self.note
+                self.host.sessions.make_room(self)
 
     def close(self) -> None:
         """The browser tab has gone: free blocks, records and the claim on the model.
@@ -280,6 +280,8 @@ class Session(SessionMemory, SessionView):
             self.batch.release()
             self.show_example()
             self.host.release(self.session_id)
+            self.host.sessions.remove(self)
+            log_event(self.session_id, "closed")
 
 
 def _close_soon(session: Session) -> None:

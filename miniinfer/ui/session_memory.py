@@ -46,7 +46,7 @@ class SessionMemory(ABC):
     def model(self) -> LoadedModel | None: ...
 
     @abstractmethod
-    def in_engine(self, job: Callable[[], T]) -> T: ...
+    def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T: ...
 
     def held_models(self) -> dict[str, int]:
         """Models that earlier runs keep in memory beside the chosen one: "name · device · dtype" -> weight bytes."""
@@ -64,7 +64,7 @@ class SessionMemory(ABC):
 
     def _other_models_runs(self) -> list[LiveRun]:
         live = [run for run in self.timeline if isinstance(run, LiveRun)]
-        return [run for run in live if run.engine.model is not self.model]
+        return [run for run in live if run.model is not self.model]
 
     def let_old_runs_go(self) -> None:
         while len(self.timeline) > MAX_RUNS:

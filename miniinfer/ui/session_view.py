@@ -36,12 +36,16 @@ class SessionView(ABC):
     def status(self) -> ModelStatus: ...
 
     @abstractmethod
-    def in_engine(self, job: Callable[[], T]) -> T: ...
+    def wake_current(self) -> str | None: ...
 
-    def look(self, runs: Iterable[Run], question: Callable[[], T]) -> T:
+    @abstractmethod
+    def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T: ...
+
+    def look(self, runs: Iterable[Run], question: Callable[[], T], *, quick: bool = False) -> T:
         """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
         with self.lock:
-            return self.in_engine(question) if any(isinstance(r, LiveRun) for r in runs) else question()
+            live = any(isinstance(run, LiveRun) for run in runs)
+            return self.in_engine(question, quick=quick) if live else question()
 
     @property
     def in_view(self) -> tuple[Run, int]:
@@ -55,6 +59,7 @@ class SessionView(ABC):
     def transport(self, has_driver: bool) -> dict[str, Any]:
         """The transport's data, as figures/transport.py describes it."""
         with self.lock:
+            self._wake_for_view()
             timeline = self.timeline
             if has_driver and self.keeper.view is not None:
                 timeline = Timeline()
@@ -63,6 +68,13 @@ class SessionView(ABC):
             wanted = self.keeper.wanted
             names = {"browser": self.keeper.browser}
             return data | names | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+
+    def _wake_for_view(self) -> None:
+        """The run in view, if its memory was lent: what is drawn next needs it."""
+        try:
+            self.note = self.wake_current() or self.note
+        except MiniInferError as error:
+            self.error = str(error)
 
     def _menu(self) -> list[dict[str, Any]]:
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
@@ -75,6 +87,7 @@ class SessionView(ABC):
     def message(self, selection: Selection) -> bytes:
         """The workspace's message for the current run, as docs/workspace-message.md describes it."""
         with self.lock:
+            self._wake_for_view()
             run, cursor = self.in_view
             error = self.error or self.keeper.problem
             around = Surroundings(tuple(self._menu()), self.status.to_json(), error, self.note)
@@ -82,7 +95,7 @@ class SessionView(ABC):
             if run is self.keeper.view:
                 selection = Selection(selection.ask, cursor, selection.have_meta, selection.have_tokens)
             try:
-                return self.look([run], lambda: encode(run, selection, around))
+                return self.look([run], lambda: encode(run, selection, around), quick=True)
             except MiniInferError as error:  # something that was asked for is gone; the rest of the page is not
                 bare = replace(selection, details=(), head=None, exact=None, row=None, probs_from=None)
                 shown = replace(around, error=str(error))

@@ -6,8 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.models.registry import DEFAULT_MODEL, MODELS
+from miniinfer.native.choose import NATIVE
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.examples import EXAMPLES
 from miniinfer.ui.model_host import ModelKey
@@ -36,7 +38,7 @@ def draw_side_panel(session: Session) -> None:
                 "Prompt is", ["raw", "chat"], key="kind", required=True, width="stretch",
                 help="raw: the model continues your text. chat: your text becomes one message of the chat template.",
             )
-            _sampler()
+            _sampler(session.host.hosting.max_step_tokens)
             ready = session.model is not None
             st.caption("New run starts from the prompt. Branch re-draws at the step you are on. Every run is kept.")
             left, right = st.columns(2, gap="small")
@@ -55,10 +57,12 @@ def draw_side_panel(session: Session) -> None:
         if message:
             with st.container(key="panel_error"):
                 st.text(message)
+        st.session_state.setdefault("model_device", session.host.default_key.device)
+        st.session_state.setdefault("model_dtype", session.host.default_key.dtype)
         _model(session)
 
 
-def _sampler() -> None:
+def _sampler(step_tokens: int | None) -> None:
     st.slider("Temperature", 0.0, 2.0, step=0.05, key="temperature", help="0 = greedy: always the most probable token.")
     left, right = st.columns(2)
     left.number_input("Top-p", 0.0, 1.0, step=0.05, key="top_p", help="Keep the smallest set that reaches this mass.")
@@ -79,7 +83,8 @@ def _sampler() -> None:
             )
         st.segmented_control(
             "Prefill", ["one pass", "token by token"], key="prefill", required=True, width="stretch",
-            help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it.",
+            help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it."
+            + (f" On this server a step has at most {step_tokens} tokens, for others wait." if step_tokens else ""),
         )
 
 
@@ -131,10 +136,14 @@ def _model(session: Session) -> None:
     with st.expander("Model"):
         st.caption("Applies to new runs; the runs you have keep the model they were made with.")
         with st.form("model", border=False):
-            source = st.text_input(
-                "Model", key="model_source", placeholder="SmolLM2-135M-Instruct",
-                help="Leave empty for the default, or give the path of a GGUF file or of a Hugging Face folder.",
-            )
+            if session.host.hosting.local_paths:
+                source = st.text_input(
+                    "Model", key="model_source", placeholder="SmolLM2-135M-Instruct",
+                    help="Leave empty for the default, or give the path of a GGUF file or of a Hugging Face folder.",
+                )
+            else:
+                names = list(MODELS)
+                source = st.selectbox("Model", names, index=names.index(DEFAULT_MODEL), key="model_name")
             left, right = st.columns(2)
             device = left.selectbox("Device", ["auto", "cpu", "cuda", "mps"], key="model_device")
             dtype = right.selectbox(
@@ -142,8 +151,16 @@ def _model(session: Session) -> None:
                 help="packed: the 4-bit blocks of a GGUF file as they are, on the CPU. Smaller and faster; the numbers "
                 "differ from float32, and the pages Model and Cost say by how much.",
             )
+            backend = st.selectbox(
+                "Backend", list(BACKENDS), key="model_backend",
+                help="What computes the stages. " + " ".join(f"{name}: {what}" for name, what in BACKENDS.items()),
+            )
             if st.form_submit_button("Load", width="stretch"):
-                session.choose_model(ModelKey(source.strip() or None, device, dtype))
+                session.backend = backend
+                chosen = source.strip()
+                session.choose_model(ModelKey(None if chosen in ("", DEFAULT_MODEL) else chosen, device, dtype))
                 st.rerun()
         with st.container(key="model_status"):
             st.text(session.status.text)
+            if session.status.state == "ready":
+                st.text(NATIVE.sentence)

@@ -25,6 +25,12 @@ def _read(path: str, changed: float) -> Tokenizer:
 
 def draw_compare(look: TextLook) -> None:
     """The text itself, without a chat template, and with control tokens as text: those are each model's own."""
+    if not look.session.host.hosting.local_paths:
+        st.text(
+            "A second tokenizer is read from a file of the machine that the app runs on, which others may not name on "
+            "this server. In an app of your own, both cuts of the text stand here, one above the other."
+        )
+        return
     path = st.text_input(
         "The second tokenizer's file", key="tokenizer_second", persist_state="session",
         placeholder="path of a tokenizer.json, a GGUF file or a Hugging Face folder on this machine",

@@ -14,8 +14,18 @@ if TYPE_CHECKING:
 MAX_PROMPT_CHARACTERS = 100_000
 
 
-def encode_prompt(model: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
-    """Ids of a raw prompt (see Tokenizer.encode_prompt) or of one chat message (they stay text)."""
+def encode_prompt(model: LoadedModel, prompt: str, *, chat: bool, most: int | None = None) -> list[int]:
+    """Ids of a raw prompt (see Tokenizer.encode_prompt) or of one chat message (they stay text).
+
+    most: how many whoever hosts the app allows. Raises BadInputError.
+    """
+    ids = _encode(model, prompt, chat=chat)
+    if most is not None and len(ids) > most:
+        raise BadInputError(f"The prompt has {len(ids):,} tokens, and on this server it may have {most:,}: shorten it.")
+    return ids
+
+
+def _encode(model: LoadedModel, prompt: str, *, chat: bool) -> list[int]:
     if len(prompt) > MAX_PROMPT_CHARACTERS:
         raise BadInputError(f"The prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARACTERS:,} fit here.")
     if not chat:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from miniinfer.config import SamplingParams
 from miniinfer.figures.compare_plot import comparison_figure
 from miniinfer.figures.palette import palette
+from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.figures.tables import comparison_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
@@ -15,8 +15,6 @@ from miniinfer.trace.run import Run
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
-
-_OFF = SamplingParams()
 
 HEIGHT, TABLE = 230, 250  # px
 MANY = 8  # rows, from which on the table scrolls in a place of its own
@@ -77,15 +75,8 @@ def settings_line(run: Run) -> str:
 
 
 def sampler_line(run: Run) -> str:
-    """The settings of the run's sampler; those that are off are left out, but for temperature, top-p and top-k."""
-    p = run.info.params
-    line = f"temperature {p.temperature:g}, top-p {p.top_p:g}, top-k {p.top_k}"
-    for name in ("min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"):
-        if getattr(p, name) != getattr(_OFF, name):
-            line += f", {name.replace('_', ' ')} {getattr(p, name):g}"
-    if p.order != _OFF.order:
-        line += f", order {' → '.join(p.order) or 'of no stage'}"
-    return f"{line}, seed {p.seed}"
+    """The settings of the run's sampler."""
+    return sampler_words(run.info.params)
 
 
 def verdict(comparison: RunComparison, names: tuple[str, str]) -> str:

@@ -54,7 +54,7 @@ def test_the_page_follows_the_transport_and_saves_its_pictures(visit, tmp_path: 
     words = [el.text or "" for el in svg.iter(f"{SVG}text")]
     assert "1  q · k" in words
     assert "4  softmax: weights" in words
-    assert len(list(svg.iter(f"{SVG}image"))) == 4, "one picture of cells for each stage"
+    assert len(list(svg.iter(f"{SVG}image"))) == 8, "cells and a colour scale for each of the four"
     with page.expect_download() as saved:
         page.locator(".st-key-attention_row_csv button").click()
     saved.value.save_as(tmp_path / "row.csv")

@@ -6,6 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
+from tests.browser.test_exports import choose, csv_rows, read_picture, saved
+
 LONG = 60_000  # ms; a step on a slow, busy machine
 
 
@@ -49,3 +51,29 @@ def test_keys_step_the_batch_hover_sends_nothing_and_a_request_is_aborted(visit)
     page.get_by_role("link", name="Workspace").click()
     expect(page.get_by_test_id("token-0")).to_be_visible()
     tab.expect_step("step 1")  # the run again, where it was
+
+
+def test_each_panel_has_its_table_its_csv_and_its_picture_and_can_fill_the_window(visit):
+    tab = visit()
+    page = tab.open("/batching")
+    tab.expect_step("step 0", LONG)
+    page.keyboard.press("ArrowRight")
+    tab.expect_step("step 1", LONG)
+    for panel, first, count in (("lanes", "no.", 8), ("rows", "no.", 4), ("pool", "block", 10)):
+        picture = read_picture(saved(page, panel, "save-png"))
+        ground = picture.getpixel((0, 0))
+        inked = sum(n for n, colour in picture.getcolors(2**24) or [] if colour != ground)
+        assert inked > 0.01 * picture.width * picture.height, panel
+        rows = csv_rows(page, panel)
+        assert (rows[0][0], len(rows)) == (first, count + 1)
+        choose(page, panel, "show-table")
+        expect(page.get_by_test_id(f"{panel}-twin").locator("tbody tr")).to_have_count(count)
+    page.get_by_test_id("rows-twin").locator("tbody tr").nth(2).hover()
+    expect(page.get_by_test_id("batching-tip")).to_contain_text("in step 1")
+    for panel in ("lanes", "rows", "pool"):
+        page.get_by_test_id(f"{panel}-table-close").click()
+    page.get_by_test_id("rows-fill").click()
+    expect(page.get_by_test_id("batching-lanes")).to_be_hidden()
+    expect(page.get_by_test_id("row-0")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_test_id("batching-lanes")).to_be_visible()

@@ -46,7 +46,7 @@ BAD = {
     "no best": (["logits", "Hi", "--top", "0"], "--top must be 1 or more"),
     "half a head": (["logits", "Hi", "--attention", "3"], "--attention: must be layer.head"),
     "a model that is not known": (["models", "fetch", "Nothing"], "There is no model called 'Nothing'"),
-    "an address that others reach": (["run", "--host", "0.0.0.0"], "refused because the app has no login"),
+    "an address that others reach": (["run", "--host", "0.0.0.0"], "say under which names"),
     "a port that cannot be": (["run", "--port", "70000"], "--port must be from 0 to 65535"),
     "a line break in an answer": (["generate", "Hi", "two\nlines\x1b[31m"], "two lines\\x1b[31m"),
 }

@@ -67,9 +67,9 @@ def test_each_request_gets_what_it_gets_alone(command: Run, tmp_path: Path, opti
 
 
 def test_for_people(command: Run, tmp_path: Path) -> None:
-    status, out, err = command("batch", write(tmp_path, LINES[0]))
+    status, out, err = command("batch", write(tmp_path, LINES[0] | {"id": "\u00fc \u202eecnarf\nsecond line"}))
     assert status == 0
-    assert out.startswith("france:  Paris.")
+    assert out.startswith("\u00fc <U+202E>ecnarf\u21b5second line:  Paris."), "an id turns and breaks no line"
     assert out.count("\n") == 1
     assert "(length, 6 tokens, first after " in out
     assert "wasted_slots  0" in err
@@ -106,6 +106,11 @@ def test_what_cannot_run_is_named_and_the_others_go_on(command: Run, tmp_path: P
         (({"id": "a", "prompt": "x", "arrival": -2},), "line 1: The arrival of request 'a'"),
         (({"id": "a", "prompt": "\ud800"},), "line 1: half of a surrogate pair"),
         ((LINES[2], {"id": "3", "prompt": "x"}), "line 2: the id '3' stands in line 1 already"),
+        (('{"id": "a", "prompt": "x", "id": "b"}',), "line 1: the field 'id' stands twice"),
+        (('{"id": "a", "prompt": "x", "max_new_tokens": ' + "9" * 5000 + "}",), "line 1: this is no JSON (Exceeds"),
+        (({"id": "a", "prompt": "x", "order": [["top_k"]]},), "line 1: order must name each of"),
+        (({"id": "a", "prompt": "x", "stop": [7]},), "line 1: A stop string must be text, not 7"),
+        (({"id": "a", "prompt": "x", "stop": ["\ud800"]},), "line 1: half of a surrogate pair"),
         (("",), "has no requests"),
     ],
 )

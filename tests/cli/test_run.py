@@ -95,3 +95,41 @@ def test_the_browser_is_opened_once_the_app_answers(start: Start, tmp_path: Path
     while not opened.exists() and time.monotonic() < limit:
         time.sleep(0.05)
     assert opened.read_text() == f"{address}\n"
+
+
+def status_of(address: str, path: str, host: str) -> tuple[int, str]:
+    question = urllib.request.Request(address + path, headers={"Host": host})
+    try:
+        with DIRECT.open(question, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as answer:
+        return answer.code, answer.read().decode()
+
+
+def test_for_others_it_asks_for_the_phrase_first_and_the_app_never_holds_it(start: Start) -> None:
+    app = start(
+        "--no-browser", "--host", "0.0.0.0", "--allow-host", "class.test", MINIINFER_PASSPHRASE="only we know this"
+    )
+    address = address_of(app)
+    assert address.startswith("http://127.0.0.1:"), "where this machine reaches it"
+    assert answers(address)
+    assert status_of(address, "/", "evil.test")[0] == 403
+    status, page = status_of(address, "/sampling?s=1", "class.test")
+    assert (status, "Pass phrase" in page) == (401, True)
+    assert status_of(address, "/_stcore/host-config", "class.test")[0] == 401
+    status, facts = status_of(address, "/health", "class.test")
+    assert (status, '"status":"ok"' in facts) == (200, True)
+    for child in Path(f"/proc/{app.pid}/task/{app.pid}/children").read_text().split():
+        for kept in ("environ", "cmdline"):
+            assert b"only we know" not in Path(f"/proc/{child}/{kept}").read_bytes()
+    os.kill(app.pid, signal.SIGTERM)
+    _, err = app.communicate(timeout=30)
+    assert "Others reach it as class.test" in err
+    assert "only we know" not in err
+
+
+def test_on_ones_own_machine_nothing_is_asked_and_a_foreign_name_is_refused(start: Start) -> None:
+    address = address_of(start("--no-browser"))
+    assert status_of(address, "/", "localhost")[0] == 200
+    assert status_of(address, "/", "evil.test")[0] == 403
+    assert status_of(address, "/health", "localhost")[0] == 200

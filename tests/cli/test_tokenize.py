@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from miniinfer.cli.output import write_json
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:
@@ -88,6 +89,15 @@ def test_the_table_shows_what_cannot_be_seen(command: Run) -> None:
         ["2", "<|im_end|>", *("3c", "7c", "69", "6d", "5f", "65", "6e", "64", "7c", "3e"), "3", "13", "control"],
         ["198", "↵", "0a", "13", "14"],
     ]
+
+
+def test_one_line_for_every_reader(capsys: pytest.CaptureFixture[str]) -> None:
+    """`str.splitlines` ends lines at characters that JSON leaves as they are."""
+    write_json({"text": "a\u2028b\u2029c\x85d\n\x0b\x1ee🙂"})
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 1
+    assert json.loads(out) == {"text": "a\u2028b\u2029c\x85d\n\x0b\x1ee🙂"}
+    assert "🙂" in out
 
 
 class Full(io.StringIO):

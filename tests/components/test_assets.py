@@ -68,22 +68,6 @@ def test_streamlit_finds_all_components() -> None:
     assert roots == dict.fromkeys(COMPONENTS, ROOT.resolve())
 
 
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_main_names_every_file_of_its_component(name: str) -> None:
-    """One import that is found late costs a round trip at the first visit, five in a row cost five."""
-
-    def imports(path: Path) -> set[Path]:
-        found = re.findall(r'(?:from|import)\s*\(?"([^"\s]+)"', path.read_text("utf-8"))
-        return {(path.parent / target).resolve() for target in found}
-
-    main = ROOT / name / "main.js"
-    reached, new = {main}, {main}
-    while new:
-        new = set().union(*map(imports, new)) - reached
-        reached |= new
-    assert imports(main) == reached - {main}
-
-
 def test_every_style_sheet_of_a_page_lies_where_it_is_read() -> None:
     """A merge once brought back a file that nobody reads, and with it the rules that only stood there."""
     ui = ROOT.parent

@@ -102,7 +102,11 @@ def test_decode_mixed_with_chunks_equals_alone(budget: int) -> None:
             torch.testing.assert_close(found, wanted, atol=ACROSS_SHAPES, rtol=0)
 
 
-def test_grouped_attention_equals_one_group_per_sequence() -> None:
+@pytest.mark.parametrize("cost", [0, 8, 256])
+def test_grouped_attention_equals_one_group_per_sequence(monkeypatch: pytest.MonkeyPatch, cost: int) -> None:
+    """Whether neighbours of unlike length share a group or not: the prompts are short, so the cost of a group is what
+    decides here."""
+    monkeypatch.setattr("miniinfer.engine.groups.GROUP_COST", cost)
     outputs = []
     for engine in (tiny_engine(), Engine(shared_tiny(), SMALL, make_groups=one_group_each)):
         seqs = [engine.add_request(prompt, GREEDY) for prompt in PROMPTS]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.engine import Engine
-from miniinfer.engine.groups import make_groups, one_group_each
+from miniinfer.engine.groups import GROUP_COST, cheapest_cuts, make_groups, one_group_each
 from miniinfer.engine.scheduler import Scheduled
 from miniinfer.engine.sequence import Sequence
 from tests.engine.helpers import SMALL, shared_tiny
@@ -30,6 +32,30 @@ def test_leading_single_rows_form_one_group() -> None:
     assert shape(make_groups(step, CPU)) == [(0, 2, 0, 1, 10), (2, 1, 2, 5, 5), (3, 1, 7, 1, 3)]
     assert shape(one_group_each(step, CPU)) == [(0, 1, 0, 1, 5), (1, 1, 1, 1, 10), (2, 1, 2, 5, 5), (3, 1, 7, 1, 3)]
     assert shape(make_groups(entries((7, 0)), CPU)) == [(0, 1, 0, 7, 7)]
+
+
+def test_unlike_lengths_are_cut_where_padding_costs_more_than_a_group() -> None:
+    assert cheapest_cuts([]) == []
+    assert cheapest_cuts([900]) == [1]
+    assert cheapest_cuts([100] * 8) == [8]
+    assert cheapest_cuts([10, 250, 20, 240]) == [4], "another group would cost more than it saves"
+    assert cheapest_cuts([1000, 990, 30, 20, 10]) == [2, 3]
+    assert cheapest_cuts([20, 1000, 20]) == [1, 1, 1], "only neighbours can share a group"
+    lens = [700, 90, 1200, 1100, 40, 41, 42, 600]
+
+    def cost(sizes: tuple[int, ...]) -> int:
+        ends = list(itertools.accumulate(sizes))
+        return sum(
+            size * max(lens[end - size : end]) + GROUP_COST for size, end in zip(sizes, ends, strict=True)
+        )
+
+    def ways(n: int) -> list[tuple[int, ...]]:
+        return [()] if n == 0 else [(*rest, size) for size in range(1, n + 1) for rest in ways(n - size)]
+
+    assert cost(tuple(cheapest_cuts(lens))) == min(map(cost, ways(len(lens))))
+    assert shape(make_groups(entries((1, 999), (1, 989), (1, 29), (1, 19), (4, 0)), CPU)) == [
+        (0, 2, 0, 1, 1000), (2, 2, 2, 1, 30), (4, 1, 4, 4, 4),
+    ]  # fmt: skip
 
 
 def test_a_row_sees_the_positions_up_to_its_own() -> None:

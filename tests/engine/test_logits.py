@@ -122,10 +122,10 @@ def test_top_p_one_is_off_and_nearly_one_keeps_nearly_all() -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 1.0, 4.0])
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.9, 0.95, 0.999])
-def test_top_p_by_first_ranks_equals_sorting_everything(spread: float, p: float, monkeypatch) -> None:
+def test_top_p_in_windows_equals_sorting_everything(spread: float, p: float, monkeypatch) -> None:
     logits = spread * torch.randn(5000, generator=torch.Generator().manual_seed(1)).round(decimals=2)
     quick = processors.top_p(logits, p)
-    monkeypatch.setattr(processors, "FIRST_RANKS", (5000,))
+    monkeypatch.setattr(processors, "FIRST_WINDOWS", (math.inf,))
     assert torch.equal(processors.top_p(logits, p), quick)
     order = logits.double().argsort(descending=True, stable=True)
     probs = torch.softmax(logits.double(), 0)[order]

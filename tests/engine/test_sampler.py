@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.sampler import coin, draw, falling_order, land, logprob, sampler_trace
+from miniinfer.engine.sampler import coin, draw, falling_order, land, logprob, philox, sampler_trace
 from miniinfer.trace.draws import draw_many
 from miniinfer.trace.sampling import sampling_of
 from tests.engine.helpers import PROMPT, logits_by_seq, run_all, tiny_engine
+
+
+@pytest.mark.parametrize("key", [0, 7, 2**32 + 5, 2**64 - 1])
+@pytest.mark.parametrize("counter", [0, 1, 1000, 2**63, 2**64 - 1, 2**64])
+def test_philox_is_numpys(key: int, counter: int) -> None:
+    assert philox(key, counter + 1) == int(np.random.Philox(key=key, counter=counter).random_raw())
 
 
 def test_a_coin_is_a_function_of_seed_and_index() -> None:

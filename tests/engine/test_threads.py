@@ -41,3 +41,14 @@ def test_a_container_may_allow_fewer_cores(text: str, cores: int | None, tmp_pat
     quota.write_text(text + "\n")
     assert threads.allowed_cores(quota) == cores
     assert threads.allowed_cores(tmp_path / "nothing here") is None
+
+
+@pytest.mark.parametrize(
+    ("cores", "allowed", "left"), [(8, None, "7"), (8, 4, "3"), (2, None, "1"), (1, None, "1")]
+)
+def test_a_core_can_be_left_to_the_rest_of_the_app(cores, allowed, left, monkeypatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(threads, "allowed_cores", lambda: allowed)
+    environ: dict[str, str] = {}
+    threads.configure(environ, spare=1)
+    assert environ["OMP_NUM_THREADS"] == left

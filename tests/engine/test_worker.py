@@ -52,6 +52,33 @@ def test_keys_take_turns(worker: EngineWorker) -> None:
     assert order == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
 
+def test_a_quick_job_goes_first_but_never_two_of_a_key_in_a_row(worker: EngineWorker) -> None:
+    gate, order = threading.Event(), []
+    worker.submit(gate.wait)
+    futures = [worker.submit(order.append, f"{key}-step", key=key) for key in "ab"]
+    futures.append(worker.submit(order.append, "c-look", key="c", quick=True))
+    gate.set()
+    for future in futures:
+        future.result(timeout=10)
+    assert order == ["c-look", "a-step", "b-step"]
+    gate.clear()
+    order.clear()
+    worker.submit(gate.wait)
+    futures = [worker.submit(order.append, f"{key}-step", key=key) for key in "ab"]
+    futures.append(worker.submit(order.append, "c-look", key="c", quick=True))
+    gate.set()
+    for future in futures:
+        future.result(timeout=10)
+    assert order == ["a-step", "b-step", "c-look"], "it went first a moment ago"
+    gate.clear()
+    worker.submit(gate.wait)
+    futures = [worker.submit(order.append, name, key="d", quick=name == "quick") for name in ("slow", "quick")]
+    gate.set()
+    for future in futures:
+        future.result(timeout=10)
+    assert order[-2:] == ["slow", "quick"], "what a key asked for first is done first"
+
+
 def test_a_call_from_inside_does_not_wait_for_itself(worker: EngineWorker) -> None:
     assert worker.submit(lambda: worker.call(divmod, 7, 2)).result(timeout=10) == (3, 1)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
+from typing import Any
 
 import pytest
 
-from miniinfer.figures.batching_message import NOBODY, encode_batch, step_entry
+from miniinfer.figures.batching_message import NOBODY, encode_batch, measured_bytes, step_entry
 from miniinfer.figures.batching_plots import lane_name, lanes_figure, outcome_line
 from miniinfer.figures.batching_tables import (
     blocks_table,
@@ -21,6 +23,7 @@ from miniinfer.figures.palette import LIGHT
 from miniinfer.figures.payload import unpack
 from miniinfer.trace.batch_outcome import outcome_of
 from miniinfer.trace.batch_records import BatchTrace, LaneState
+from miniinfer.trace.batch_tally import BatchTally
 from miniinfer.trace.batch_view import requests_at, totals_at
 from tests.trace.batch import finished_run, request
 
@@ -38,9 +41,14 @@ TRACES = traces()
 every = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
 
 
+def entries_of(trace: BatchTrace) -> list[dict[str, Any]]:
+    tally = BatchTally(trace.requests, tuple(trace.refused), trace.block_bytes)
+    return [step_entry(trace, step, tally.add(step)) for step in trace.steps]
+
+
 @every
 def test_the_message_holds_what_the_browser_lacks_and_the_blocks_as_they_were(trace: BatchTrace) -> None:
-    entries = [step_entry(trace, s.step) for s in trace.steps]
+    entries = entries_of(trace)
     last = len(trace.steps)
     header, blobs = unpack(encode_batch(trace, "x.1", "name", entries, device="CPU", ask=3, have=2))
     assert [s["step"] for s in header["steps"]] == list(range(3, last + 1))
@@ -107,3 +115,22 @@ def test_the_table_of_outcomes_says_which_wastes_and_lanes_are_listed() -> None:
     assert table["wasted %"][1] == 0
     assert list(table["new tokens"]) == [11, 11]
     assert len(lanes_table(found)) == sum(len(o.lanes) for o in found)
+
+
+@every
+def test_the_bytes_that_a_step_counts_are_about_those_that_it_takes(trace: BatchTrace) -> None:
+    entries, seen = entries_of(trace), {id(trace.requests)}
+
+    def size(value: Any) -> int:
+        if id(value) in seen:
+            return 0
+        seen.add(id(value))
+        own = sys.getsizeof(value)
+        if isinstance(value, dict):
+            return own + sum(size(key) + size(one) for key, one in value.items())
+        if isinstance(value, list | tuple):
+            return own + sum(map(size, value))
+        return own + (size(vars(value)) if hasattr(value, "__dict__") else 0)
+
+    taken = sum(size(step) + size(entry) for step, entry in zip(trace.steps, entries, strict=True))
+    assert 0.6 < sum(map(measured_bytes, trace.steps)) / taken < 1.7

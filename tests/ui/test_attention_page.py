@@ -39,6 +39,11 @@ def show(app: App, view: str, **state: Any) -> App:
     return app.run()
 
 
+def move(app: App, **ask: Any) -> App:
+    """The transport asks, and then the whole page is drawn, for a fragment's run shows its own elements alone."""
+    return app.ask("transport", **ask).run()
+
+
 def current(app: App) -> LiveRun:
     run = app.session.timeline.current
     assert isinstance(run, LiveRun)
@@ -117,14 +122,14 @@ def test_the_page_stands_on_the_cursor_and_an_earlier_query_shows_its_mask(app: 
     attention(app)
     run = current(app)
     assert "at 6:" in texts(app)
-    app.ask("transport", run=run.info.run_id, want=2, cursor=2, full=True)
+    move(app, run=run.info.run_id, want=2, cursor=2)
     assert "at 5:" in texts(app)
     show(app, "Scores to weights", position=2)
     row = frames(app)[0]
     assert row["masked"].tolist()[:3] == row["÷ √D"].tolist()[:3]
     assert row["masked"].tolist()[3:] == [-math.inf] * 3
     assert row["weight"].tolist()[3:] == [0.0] * 3
-    app.ask("transport", run=run.info.run_id, cursor=0, full=True)
+    move(app, run=run.info.run_id, cursor=0)
     assert "Nothing has gone through the model yet" in texts(app)
 
 
@@ -270,15 +275,15 @@ def test_every_position_of_a_long_text_is_computed_when_asked_for(app: App) -> N
 def test_a_query_stays_where_it_was_chosen_until_the_cursor_is_before_it(app: App) -> None:
     attention(app, position=6)
     run = current(app)
-    app.ask("transport", run=run.info.run_id, want=4, cursor=4, full=True)
+    move(app, run=run.info.run_id, want=4, cursor=4)
     assert "at 6:" in texts(app)
     app.test.number_input(key="attention_position").set_value(3)
     app.run()
-    app.ask("transport", run=run.info.run_id, want=5, cursor=5, full=True)
+    move(app, run=run.info.run_id, want=5, cursor=5)
     assert "at 3:" in texts(app)
     app.test.number_input(key="attention_position").set_value(8)
     app.run()
-    app.ask("transport", run=run.info.run_id, cursor=1, full=True)
+    move(app, run=run.info.run_id, cursor=1)
     assert "at 4:" in texts(app)
     assert not app.test.exception
 

@@ -1,5 +1,7 @@
 """The table of requests as people edit it: what is no request is said by name, and the others go on."""
 
+import dataclasses
+
 import pandas as pd
 import pytest
 
@@ -8,7 +10,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.batch_presets import PRESETS
 from miniinfer.trace.batch_settings import BatchRequest
 from miniinfer.ui.batching_ask import BatchAsk
-from miniinfer.ui.batching_form import MAX_REQUESTS, frame_of, requests_of, with_arrivals
+from miniinfer.ui.batching_form import COLUMNS, MAX_REQUESTS, frame_of, requests_of, with_arrivals
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
@@ -23,14 +25,27 @@ def test_a_seed_beyond_what_a_browser_counts_to_survives():
     assert requests_of(frame_of([request]))[0] == [request]
 
 
+def test_every_setting_of_a_sampler_survives_the_table():
+    params = SamplingParams(
+        temperature=0.123, top_k=3, top_p=0.5, min_p=0.05, repetition_penalty=1.25, presence_penalty=-0.5,
+        frequency_penalty=0.75, seed=9, stop=("\n\n", "a\\nb", "“", "x\ty"), stop_ids=(2, 17), max_new_tokens=5,
+        order=("top_k", "temperature"),
+    )  # fmt: skip
+    assert {field.name for field in dataclasses.fields(SamplingParams)} <= set(COLUMNS)
+    request = BatchRequest("a", "x", params, arrival=3, chat=True)
+    assert requests_of(frame_of([request, BatchRequest("b", "y")])) == ([request, BatchRequest("b", "y")], [])
+
+
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [("temperature", -1.0, "temperature"), ("seed", "x", "seed"), ("top_p", 0.0, "top_p"),
-     ("max_new_tokens", -3, "max_new_tokens"), ("arrival", 2000, "arrival"), ("top_k", 1.5, "top_k")],
+     ("max_new_tokens", -3, "max_new_tokens"), ("arrival", 2000, "arrival"), ("top_k", 1.5, "top_k"),
+     ("stop", [""], "stop"), ("stop_ids", ["-1"], "stop id"), ("order", ["top_k", "top_k"], "order"),
+     ("min_p", 1.0, "min_p"), ("frequency_penalty", float("inf"), "frequency_penalty"), ("seed", "9" * 5000, "seed")],
 )  # fmt: skip
 def test_a_bad_row_is_named_and_the_others_go_on(column, value, said):
     frame = frame_of([BatchRequest("good", "x"), BatchRequest("odd", "y")]).astype(object)
-    frame.loc[1, column] = value
+    frame.at[1, column] = value
     made, refused = requests_of(frame)
     assert [r.request_id for r in made] == ["good"]
     assert len(refused) == 1

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from miniinfer.config import SamplingParams
 from miniinfer.figures.batching_message import NOBODY
 from miniinfer.figures.payload import unpack
 from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS
 from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
 from miniinfer.ui import batching_host
 from miniinfer.ui.batching_form import frame_of
+from miniinfer.ui.cost_look import TASK
 from tests.ui.app_test import App, close_tab
 from tests.ui.batching_app import batch_of, batching, finish, press, show, step, texts
 
@@ -136,12 +138,65 @@ def test_a_preset_fills_the_form_and_starts_it(app: App):
         max_seqs=5, token_budget=7, block_size=8, num_blocks=14, prefix_caching=False
     )
     assert batch_of(app).name == "Own requests"
+    assert app.test.selectbox(key="batching_preset").value == "Own requests"
     assert app.test.session_state["batching_view"] == "Step by step"
+
+
+def test_what_was_changed_stays_under_a_name_of_its_own_when_a_preset_is_chosen(app: App):
+    def choose(name: str) -> None:
+        app.test.selectbox(key="batching_preset").set_value(name)
+        app.run()
+
+    batching(app)
+    filled = app.test.session_state["batching_form"]
+    filled.frame = frame_of([BatchRequest("mine", "Hello", _greedy(3))])
+    choose(OUT_OF_BLOCKS.name)
+    assert batch_of(app).trace.requests == OUT_OF_BLOCKS.requests
+    assert app.test.selectbox(key="batching_preset").options[3:] == ["Own requests"]
+    choose(ONE_LONG.name)
+    assert batch_of(app).trace.requests == ONE_LONG.requests, "the preset as it was"
+    fill(app, [BatchRequest("second", "Bye", _greedy(2))])
+    assert batch_of(app).name == "Own requests 2"
+    assert app.test.selectbox(key="batching_preset").value == "Own requests 2"
+    choose("Own requests")
+    assert [r.request_id for r in batch_of(app).trace.requests] == ["mine"]
+    filled = app.test.session_state["batching_form"]
+    filled.frame = frame_of([BatchRequest("changed", "Hello", _greedy(3))])
+    choose("Own requests 2")
+    assert [r.request_id for r in batch_of(app).trace.requests] == ["second"]
+    choose("Own requests")
+    assert [r.request_id for r in batch_of(app).trace.requests] == ["changed"]
+    assert app.test.selectbox(key="batching_preset").options[3:] == ["Own requests", "Own requests 2"]
+
+
+def test_records_of_the_four_outcomes_count_while_they_are_there(app: App, monkeypatch: pytest.MonkeyPatch):
+    batching(app)
+    fill(app, [BatchRequest("a", "Once", _greedy(3))])
+    before, seen = app.session.budget.used_bytes, []
+    real = batching_host.SessionBatch.charge
+
+    def charge(batch, step, otherwise):
+        nbytes = real(batch, step, otherwise)
+        seen.append(app.session.budget.used_bytes)
+        return nbytes
+
+    monkeypatch.setattr(batching_host.SessionBatch, "charge", charge)
+    show(app, "Static or continuous")
+    finish(press(app, "batching_outcomes_run"))
+    assert min(seen) > before
+    assert app.session.budget.used_bytes == before
+    monkeypatch.setattr(batching_host, "measured_bytes", lambda _: 10**12)
+    press(app, "batching_outcomes_run")
+    if (task := app.test.session_state[TASK]) is not None:  # it may have failed and been taken in already
+        task.join(90)
+    app.run()
+    assert "do not fit into the memory of this tab" in texts(app)
+    assert app.session.budget.used_bytes <= before, "nothing of them stays; a run's queries may have made room"
 
 
 def test_four_outcomes_of_the_same_requests_and_the_proof(app: App):
     batching(app)
-    fill(app, [BatchRequest("long", "Once", params=_greedy(8)), BatchRequest("short", "The sky is", params=_greedy(2))])
+    fill(app, [BatchRequest("long", "Once", _greedy(8)), BatchRequest("short", "The sky is", _greedy(2))])
     run = batch_of(app).run
     show(app, "Static or continuous")
     finish(press(app, "batching_outcomes_run"))
@@ -196,7 +251,5 @@ def test_an_ask_of_another_batch_changes_nothing(app: App):
     assert (header["ask"], header["last"], header["aborted"], header["from"]) == (4, 0, {}, 1)
 
 
-def _greedy(tokens: int):
-    from miniinfer.config import SamplingParams
-
+def _greedy(tokens: int) -> SamplingParams:
     return SamplingParams(temperature=0, max_new_tokens=tokens)

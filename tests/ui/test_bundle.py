@@ -10,7 +10,7 @@ import pytest
 
 from miniinfer.ui import bundle
 
-COMPONENTS = ("workspace", "transport", "batching", "program", "tokenizer")
+COMPONENTS = ("workspace", "transport", "batching", "program", "tokenizer", "figure")
 
 
 FILES = {

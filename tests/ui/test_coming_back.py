@@ -258,7 +258,7 @@ def test_a_model_that_is_gone_or_was_replaced_is_named_and_the_run_stays_listed(
 
 
 def test_another_model_is_loaded_for_it(visit, model, saved_runs):
-    def load(source, *, device, dtype, progress):
+    def load(source, *, device, dtype, progress, choose_backend):
         loads.append(dtype)
         return model
 

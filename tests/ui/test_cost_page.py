@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from miniinfer.engine.backend import ChooseBackend
 from miniinfer.figures.cost_words import ms
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
@@ -231,7 +232,7 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
 ) -> None:
     loaded: dict[str, weakref.ref[LoadedModel]] = {}
 
-    def load(source: Path, *, device: str, dtype: str) -> LoadedModel:
+    def load(source: Path, *, device: str, dtype: str, choose_backend: ChooseBackend) -> LoadedModel:
         assert (source, device) == (model.source, "cpu")
         twin = dataclasses.replace(model)
         loaded[dtype] = weakref.ref(twin)
@@ -336,5 +337,7 @@ def test_a_guess_is_answered_by_the_run_itself(app: App) -> None:
 def test_without_a_model_the_page_says_what_will_stand_here(open_app: Callable[..., App], gate: Any) -> None:
     app = open_app(gate.host).open_first("cost")
     assert "A recorded run cannot be measured" in texts(app)
-    assert plots(app) == []
+    assert "Recorded, in the run, as it was stepped (CPU): 5 prompt tokens in one pass" in texts(app)
+    steps = app.session.timeline.current.steps  # type: ignore[union-attr]
+    assert sum(sum(bar["y"]) for bar in plots(app)[1]["data"]) == pytest.approx(sum(m.step_ms for m in steps))
     wait_until(lambda: not any(thread.name == "measurement" for thread in threading.enumerate()))

@@ -27,7 +27,7 @@ class Loader:
         self.error: BaseException | None = None
         self._given: list[weakref.ref] = []
 
-    def __call__(self, source, *, device, dtype, progress):
+    def __call__(self, source, *, device, dtype, progress, choose_backend):
         assert (device, dtype) == ("auto", "float32")
         self.loads.append(source)
         progress("Half way", 0.5)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -129,3 +130,8 @@ def test_an_ask_without_its_component_is_no_error(app, monkeypatch):
     assert mount.ask_of("transport") is None
     state["transport"] = {"ask": {"n": 1}}
     assert mount.ask_of("transport") == {"n": 1}
+
+
+def test_the_list_of_the_files_in_pages_is_never_shown():
+    """Until st.navigation was called in a process, Streamlit lists them in the side panel: a flash at a first visit."""
+    assert tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["client"]["showSidebarNavigation"] is False

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.trace.file_format import read_trace, trace_bytes
+from miniinfer.trace.file_format import load_trace, read_trace, trace_bytes
+from miniinfer.trace.head_scores import HeadScoreBook
 from miniinfer.trace.recorded_run import Origin, RecordedRun
 from miniinfer.trace.recording import recorded_copy
 from miniinfer.trace.run import ForceToken
@@ -17,6 +18,7 @@ from miniinfer.ui.import_run import EXAMPLE_RUNS, shown_name
 from miniinfer.ui.recordings import Recordings
 from miniinfer.ui.saved_runs import SavedRuns
 from miniinfer.ui.session import Session
+from miniinfer.ui.session_memory import EXAMPLES_FOLDER
 from tests.store.saved import saved
 from tests.trace.recorded import make_run
 from tests.ui.app_test import App, close_tab
@@ -218,3 +220,10 @@ def test_recordings_in_memory_have_an_end() -> None:
     assert kept.get("a", "r1") is run, "one is always kept"
     kept.keep("a", "r2", run)
     assert (kept.get("a", "r1"), kept.get("a", "r2"), kept.get("a", None)) == (None, run, None)
+
+
+def test_the_example_of_a_list_shows_the_head_that_its_words_name() -> None:
+    run = load_trace(EXAMPLES_FOLDER / "copy.npz")
+    induction = HeadScoreBook(run).scores(len(run.pattern)).scores["induction"]
+    assert run.info.default_head == (17, 5)
+    assert induction[17, 5] == induction.max() > 0.6

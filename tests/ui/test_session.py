@@ -8,9 +8,9 @@ from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
+from miniinfer.hosting import Hosting
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, ForceToken
-from miniinfer.ui import engine_config
 from miniinfer.ui import session as session_module
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.model_host import ModelHost
@@ -236,8 +236,8 @@ def test_what_a_run_does_not_have_is_a_sentence_or_absent(session):
 
 
 def test_a_full_cache_is_a_sentence_and_the_run_stays_as_far_as_it_came(new_session, monkeypatch):
-    monkeypatch.setattr(engine_config, "KV_BYTES", 2 * 16 * 46_080)  # two blocks
     session = new_session()
+    monkeypatch.setattr(session.host, "hosting", Hosting(session_kv_bytes=2 * 16 * 46_080))  # two blocks
     session.new_run("word" + " word" * 29, SamplingParams(temperature=0), chat=False, one_pass=True)
     session.handle(Ask(1, "r1", want=1))
     run = session.timeline.current

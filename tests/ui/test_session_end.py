@@ -7,12 +7,21 @@ import weakref
 
 import pytest
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.engine import Engine
+from miniinfer.engine.kv_cache import KVCache
 from miniinfer.errors import BadInputError
+from miniinfer.faults.knock_out import Scaling, WhatIf
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import Selection
+from miniinfer.measure.progress import Progress
+from miniinfer.trace.batch_run import BatchRun
+from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
+from miniinfer.trace.inside import StepInside
+from miniinfer.trace.records import StepRecord
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.ask import Ask
+from miniinfer.ui.cost_task import CostTask
 from miniinfer.ui.session import CLOSED, MAX_RUNS
 from tests.ui.waiting import wait_until
 
@@ -68,6 +77,54 @@ def test_closing_frees_blocks_records_and_memory(new_session):
     gc.collect()
     assert engine() is None, "nothing holds the KV cache's storage any more"
     session.close()  # twice does no harm
+
+
+def test_closing_frees_every_engine_batch_what_if_and_measurement(new_session, monkeypatch):
+    """Whatever was in the middle of something: counted by weak references to all that was made."""
+    made: list[weakref.ref[object]] = []
+    for kind in (Engine, KVCache, WhatIf, BatchRun, StepInside, StepRecord):
+
+        def counted(self, *args, _init=kind.__init__, **kwargs):
+            made.append(weakref.ref(self))
+            _init(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+    session = new_session()
+    task, trial = in_the_middle_of_everything(session)
+    assert len([ref for ref in made if ref() is not None]) > 10
+    assert session.memory_bytes() > 10 * 2**20
+    session.close()
+    task.join(30)
+    assert (task.state, session.memory_bytes(), session.budget.used_bytes) == ("cancelled", 0, 0)
+    del task, trial
+    gc.collect()
+    assert [ref() for ref in made if ref() is not None] == []
+
+
+def in_the_middle_of_everything(session):
+    """A branch, a step looked into, a batch, a what-if and a measurement, none of them over."""
+    session.go_live()
+    session.step_to(3, math.inf)
+    session.branch(ForceToken(2, 11))
+    session.step_to(4, math.inf)
+    run = session.timeline.current
+    session.inside.use(run, 3, lambda inside: inside.goto(5))
+    session.batch.start([BatchRequest("a", "Hi", params=SHORT)], BatchSettings(), "one")
+    session.batch.step_to(2, math.inf)
+    scalings = (Scaling(3, heads=(1,)),)
+    trial = session.compute(lambda: WhatIf(run.engine, run.seq, 4, scalings, everywhere=False))
+    session.compute(trial.step)
+    task = CostTask(session, "curve", run.info.run_id, lambda say: endless(Engine(session.model, EngineConfig())))
+    wait_until(lambda: task.progress.share > 0)
+    return task, trial
+
+
+def endless(engine):
+    """A measurement that never ends by itself, with an engine of its own."""
+    engine.add_request([1, 2, 3], SamplingParams(max_new_tokens=10**6))
+    while True:
+        engine.step()
+        yield Progress("measuring", 0.5)
 
 
 def test_a_closed_session_answers_a_late_ask_with_the_example_and_a_sentence(new_session):

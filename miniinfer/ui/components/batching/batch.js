@@ -18,6 +18,7 @@ export class Batch {
   hover = null; // {request, block, step, x, y}: lit in lanes, rows and blocks
   axis = "steps"; // or "time"
   driver = null; // {ask(body)}
+  tables = new Set(); // panels whose table is open; all of it is here already
   #listeners = new Set();
   #dirty = new Set();
   #frame = 0;
@@ -149,6 +150,15 @@ export class Batch {
     const { refused, arrival } = this.info.requests[request];
     if (refused) return "refused";
     return this.steps[at - 1]?.states[request] ?? (arrival ? "pending" : "waiting");
+  }
+
+  /** The same in the word that stands beside its lane: why it is over, if it is. */
+  wordOf(request) {
+    const state = this.stateOf(request);
+    if (this.aborted[request] !== undefined && this.aborted[request] <= this.cursor) return "aborted";
+    if (state === "refused") return state;
+    const reason = this.steps[this.cursor - 1]?.requests[request][6];
+    return reason && state !== "idle" ? reason : state;
   }
 
   receive({ header, blob }) {

@@ -3,7 +3,8 @@
 import { h, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { ownerColour } from "./colours.js";
+import { readable } from "../shared/tokens.js";
+import { ownerSwatch } from "./colours.js";
 
 const WAITS = {
   budget: () => "the token budget of the step is used up",
@@ -60,9 +61,8 @@ export function createFacts(batch) {
 }
 
 function chip(info, request, theme) {
-  const el = h("span", { class: "owner", text: info.requests[request].id, title: info.requests[request].prompt });
-  el.style.borderColor = ownerColour(theme, request).fill;
-  return el;
+  const { id, prompt } = info.requests[request];
+  return h("span", { class: "owner", title: readable(prompt) }, ownerSwatch(theme, request), h("span", { text: readable(id), dir: "auto" }));
 }
 
 function slotWords(step, waste, budget) {

@@ -3,11 +3,12 @@
 import { h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { laneStyles, ownerColour } from "./colours.js";
+import { readable } from "../shared/tokens.js";
+import { laneStyles, ownerSwatch } from "./colours.js";
 import { createTimeline } from "./timeline.js";
 
 const HEAD = 20; // px, as in the style sheet
-const SHARE = 0.5; // of the picture's height
+const SHARE = 0.5; // of the picture's height, where the panel does not fill the window
 const LEAST = 18;
 const MOST = 40;
 const NAMES = ["tokens", "TTFT", "TPOT"];
@@ -41,17 +42,17 @@ export function createLanes(batch) {
 
   function build(theme) {
     lines = batch.info.requests.map((request, i) => {
-      const swatch = h("span", { class: "swatch" });
+      const swatch = ownerSwatch(theme, i);
       const abort = h("button", {
-        type: "button", class: "abort", text: "×", title: `Abort request ${request.id}: its blocks are free at once`,
-        "aria-label": `Abort request ${request.id}`, "data-testid": `abort-${i}`, on: { click: () => batch.abort(i) },
+        type: "button", class: "abort", text: "×", title: `Abort request ${readable(request.id)}: its blocks are free at once`,
+        "aria-label": `Abort request ${readable(request.id)}`, "data-testid": `abort-${i}`, on: { click: () => batch.abort(i) },
       });
       const name = h(
         "div",
         { class: "lane-name", "data-testid": `lane-${i}` },
         swatch,
-        h("b", { text: request.id }),
-        h("span", { class: "quiet prompt", text: request.prompt }),
+        h("b", { text: readable(request.id), title: readable(request.id), dir: "auto" }),
+        h("span", { class: "quiet prompt", text: readable(request.prompt), dir: "auto" }),
         abort,
       );
       const state = h("span", { class: "state-word", "data-testid": `state-${i}` });
@@ -59,7 +60,6 @@ export function createLanes(batch) {
       const times = h("div", { class: "lane-time" }, state, cells);
       listen(name, i);
       listen(times, i);
-      swatch.style.background = ownerColour(theme, i).fill;
       return { name, abort, state, cells, times };
     });
     left.replaceChildren(...lines.map((line) => line.name));
@@ -81,7 +81,7 @@ export function createLanes(batch) {
       const state = batch.stateOf(i);
       const gone = batch.aborted[i] !== undefined && batch.aborted[i] <= cursor;
       const over = gone || reason || state === "refused";
-      setText(line.state, gone ? "aborted" : reason && state !== "idle" ? reason : state);
+      setText(line.state, batch.wordOf(i));
       setAttr(line.state, "title", info.requests[i].refused ?? null);
       setText(line.cells[0], `${out} / ${info.requests[i].max_new}`);
       setText(line.cells[1], ttft === null ? "–" : format.sig3(ttft));
@@ -94,8 +94,9 @@ export function createLanes(batch) {
 
   // All lanes are seen at once where there is room; below that they scroll.
   function fit() {
-    const all = root.closest(".mi-batching").clientHeight;
-    const lane = Math.max(LEAST, Math.min(MOST, Math.floor((SHARE * all - HEAD) / Math.max(1, lines.length))));
+    const filled = root.closest(".panel.filled");
+    const room = filled ? filled.clientHeight - 44 : SHARE * root.closest(".mi-batching").clientHeight;
+    const lane = Math.max(LEAST, Math.min(MOST, Math.floor((room - HEAD) / Math.max(1, lines.length))));
     root.style.setProperty("--lane", `${lane}px`);
     timeline.lane = lane;
   }
@@ -118,5 +119,5 @@ export function createLanes(batch) {
     );
   }
 
-  return { root, legend, paint, hover, stop: timeline.stop };
+  return { root, legend, timeline, paint, hover, stop: timeline.stop };
 }

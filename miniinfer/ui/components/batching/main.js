@@ -7,29 +7,6 @@ import { readTheme } from "../shared/theme.js";
 import { Batch } from "./batch.js";
 import { createView } from "./view.js";
 
-// All other files of this component, so that the browser fetches them at once and not one import after the other.
-import "../shared/asks.js";
-import "../shared/dom.js";
-import "../shared/explore.js";
-import "../shared/format.js";
-import "../shared/history.js";
-import "../shared/keys.js";
-import "../shared/player.js";
-import "../shared/prefs.js";
-import "../shared/provenance.js";
-import "../shared/scales.js";
-import "../shared/store.js";
-import "../shared/tokens.js";
-import "../workspace/canvas.js";
-import "./batchasks.js";
-import "./colours.js";
-import "./facts.js";
-import "./lanes.js";
-import "./pool.js";
-import "./rows.js";
-import "./timeline.js";
-import "./tip.js";
-
 const mounts = new WeakMap();
 
 export default function batching({ data, parentElement, setTriggerValue }) {

@@ -4,7 +4,7 @@ import { h, setText } from "../shared/dom.js";
 import { explorable } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
+import { createCanvas, hatch, pointIn, setFont } from "../shared/canvas.js";
 import { ownerColour } from "./colours.js";
 
 const NOBODY = 255;
@@ -13,9 +13,10 @@ const LEAST = 4;
 
 export function createPool(batch) {
   const canvas = createCanvas({ label: "Blocks of the KV cache", testid: "batching-blocks", className: "pool-canvas" });
-  const words = h("span", { class: "quiet small", "data-testid": "batching-pool-words" });
+  const said = h("span", { class: "quiet small", "data-testid": "batching-pool-words" });
   const mark = sourceMark("Blocks");
-  const note = h("span", { class: "note" }, words, mark);
+  const note = h("span", { class: "note" }, said, mark);
+  const each = h("span", {});
   const legend = h(
     "div",
     { class: "pool-legend small quiet" },
@@ -23,10 +24,12 @@ export function createPool(batch) {
     key("shared", "shared"),
     key("kept", "free, but kept for the prefix cache"),
     key("free", "free"),
+    each,
   );
   let theme = null;
   canvas.onResize = () => theme && batch.info && (paint(theme), hover());
 
+  let words = "";
   const cells = () => batch.blocks[batch.cursor - 1] ?? null;
   const count = () => (cells() ? cells().length / 4 : Math.min(batch.info.num_blocks, 4096));
 
@@ -51,13 +54,11 @@ export function createPool(batch) {
     theme = next;
     const { info } = batch;
     const step = batch.steps[batch.cursor - 1];
-    const bytes = `${format.bytes(info.block_bytes)} each`;
-    setText(
-      words,
-      step
-        ? `${format.count(step.used)} of ${format.count(info.num_blocks)} used · ${format.count(step.num_shared)} shared · ${format.count(step.cached_free)} kept · ${info.block_size} positions, ${bytes}`
-        : `${format.count(info.num_blocks)} blocks of ${info.block_size} positions, ${bytes}`,
-    );
+    words = step
+      ? `${format.count(step.used)} of ${format.count(info.num_blocks)} used · ${format.count(step.num_shared)} shared · ${format.count(step.cached_free)} kept`
+      : format.plural(info.num_blocks, "block");
+    setText(said, words);
+    setText(each, `a block: ${format.plural(info.block_size, "position")}, ${format.bytes(info.block_bytes)}`);
     mark.set(batch.source.counts);
     const context = canvas.start("base");
     if (!context) return;
@@ -91,13 +92,33 @@ export function createPool(batch) {
       context.lineWidth = size > 14 ? 2 : 1;
       context.strokeRect(x + 0.5, y + 0.5, w - 1, w - 1);
     }
-    if (size < 24) return;
-    setFont(context, `600 10px ${theme.font}, sans-serif`);
+    if (size < 13) return;
+    setFont(context, `650 ${size < 20 ? 9 : 10}px ${theme.font}, sans-serif`);
     context.textAlign = "center";
     context.textBaseline = "middle";
-    context.fillStyle = filled > 0.5 || owners.length > 1 ? ownerColour(theme, owners[0]).ink : theme.text;
-    const text = owners.length > 1 ? `${owners.length} ×` : batch.info.requests[owners[0]].id;
-    if (context.measureText(text).width < w - 2) context.fillText(text, x + w / 2, y + w / 2);
+    context.fillStyle = filled > 0.5 ? ownerColour(theme, owners[0]).ink : theme.text;
+    const text = owners.length > 1 ? `${owners.length} ×` : String(owners[0] + 1);
+    if (context.measureText(text).width < w - 1) plate(context, text, owners, x + w / 2, y + w / 2);
+  }
+
+  // Over several colours the number stands on a ground of its own.
+  function plate(context, text, owners, x, y) {
+    if (owners.length > 1) {
+      const wide = context.measureText(text).width + 4;
+      context.fillStyle = theme.bg;
+      context.fillRect(x - wide / 2, y - 7, wide, 14);
+      context.fillStyle = theme.text;
+    }
+    context.fillText(text, x, y + 0.5);
+  }
+
+  /** What hovering a block lights up. */
+  function hoverOf(block) {
+    const data = cells();
+    return {
+      block, owners: ownersOf(block), kept: Boolean(data?.[4 * block + 1]),
+      filled: data ? data[4 * block + 2] + 256 * data[4 * block + 3] : 0,
+    };
   }
 
   canvas.root.addEventListener("pointermove", (event) => {
@@ -107,14 +128,10 @@ export function createPool(batch) {
     const column = Math.floor(px / size);
     const block = Math.floor(py / size) * columns + column;
     if (column >= columns || block < 0 || block >= count()) return batch.setHover(null);
-    const data = cells();
-    batch.setHover({
-      block, owners: ownersOf(block), kept: Boolean(data?.[4 * block + 1]),
-      filled: data ? data[4 * block + 2] + 256 * data[4 * block + 3] : 0, x: event.clientX, y: event.clientY,
-    });
+    batch.setHover({ ...hoverOf(block), x: event.clientX, y: event.clientY });
   });
   canvas.root.addEventListener("pointerleave", () => batch.setHover(null));
-  const unbind = explorable(canvas.root, { grid: walkable, said, press: () => {} });
+  const unbind = explorable(canvas.root, { grid: walkable, said: spokenBlock, press: () => {} });
 
   function walkable() {
     if (!batch.info) return null;
@@ -122,7 +139,7 @@ export function createPool(batch) {
     return { columns, rows: Math.ceil(count() / columns), start: [0, 0], at: (column, row) => [(column + 0.5) * size, (row + 0.5) * size] };
   }
 
-  function said() {
+  function spokenBlock() {
     const { block, owners, filled } = batch.hover ?? {};
     if (block === undefined) return "";
     const whose = owners.length ? owners.map((r) => batch.info.requests[r].id).join(", ") : "nobody";
@@ -141,7 +158,10 @@ export function createPool(batch) {
     for (let b = 0; b < count(); b++) if (b === at.block || ownersOf(b).some((r) => lit.has(r))) ring(b);
   }
 
-  return { root: canvas.root, note, legend, paint, hover, stop: () => (canvas.stop(), unbind()) };
+  return {
+    root: canvas.root, note, legend, paint, hover, stop: () => (canvas.stop(), unbind()), count, ownersOf, hoverOf, words: () => words,
+    size: () => ({ width: canvas.width, height: canvas.height }), canvases: () => [canvas.contexts.base.canvas],
+  };
 }
 
 const key = (kind, text) => h("span", { class: `block-key ${kind}` }, h("i", {}), text);

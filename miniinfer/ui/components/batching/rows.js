@@ -3,8 +3,8 @@
 import { bar, h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { setToken } from "../shared/tokens.js";
-import { ownerColour } from "./colours.js";
+import { readable, setToken } from "../shared/tokens.js";
+import { paintSwatch } from "./colours.js";
 
 const CANDIDATES = 5;
 
@@ -18,8 +18,8 @@ export function createRows(batch) {
   let lines = [];
 
   function makeLine() {
-    const swatch = h("span", { class: "swatch" });
-    const id = h("b");
+    const swatch = h("span", { class: "swatch num" });
+    const id = h("b", { dir: "auto" });
     const work = h("span", { class: "work" });
     const token = h("span", { class: "tok", dir: "auto" });
     const said = h("span", { class: "quiet small said" });
@@ -41,6 +41,8 @@ export function createRows(batch) {
     const rows = step?.rows ?? [];
     while (lines.length < rows.length) lines.push(makeLine());
     list.replaceChildren(...rows.map((row, i) => fill(lines[i], row, theme)));
+    list.style.setProperty("--rows", Math.max(1, rows.length));
+    list.hidden = rows.length === 0;
     none.hidden = rows.length > 0;
     setText(
       none,
@@ -56,8 +58,8 @@ export function createRows(batch) {
     line.request = row.r;
     line.root.dataset.testid = `row-${row.r}`;
     line.root.classList.toggle("idle", row.phase === "idle");
-    line.swatch.style.background = ownerColour(theme, row.r).fill;
-    setText(line.id, batch.info.requests[row.r].id);
+    paintSwatch(line.swatch, theme, row.r);
+    setText(line.id, readable(batch.info.requests[row.r].id));
     setText(line.work, workWords(row));
     line.work.title = cachedWords(row);
     line.token.hidden = !row.token;
@@ -86,7 +88,8 @@ export function createRows(batch) {
   return { root, note, paint, hover };
 }
 
-function workWords({ phase, start, n, pad }) {
+/** What a row computes, in words. */
+export function workWords({ phase, start, n, pad }) {
   if (phase === "idle") return `idle, ${format.plural(pad, "slot")}`;
   const where = n === 1 ? `at ${format.count(start)}` : `${format.count(start)} to ${format.count(start + n - 1)}`;
   return `${phase} ${where}${pad ? `, ${format.count(pad)} padding` : ""}`;

@@ -1,10 +1,9 @@
 // The lanes on canvas, against steps or against wall time. A click or a drag goes to a step; steps beyond the cursor are pale.
 
-import { h } from "../shared/dom.js";
 import { explorable } from "../shared/explore.js";
 import * as format from "../shared/format.js";
-import { createCanvas, hatch, pointIn, setFont } from "../workspace/canvas.js";
-import { laneStyles } from "./colours.js";
+import { createCanvas, pointIn, setFont } from "../shared/canvas.js";
+import { drawState, laneStyles } from "./colours.js";
 
 const WIDEST = 30; // px a step
 const ROOM = 24; // steps that there is room for from the start
@@ -12,7 +11,11 @@ const ROOM = 24; // steps that there is room for from the start
 export function createTimeline(batch) {
   const canvas = createCanvas({ label: "Lanes of all requests", testid: "batching-timeline", className: "lane-canvas" });
   const axis = createCanvas({ label: "Axis of the lanes", testid: "batching-axis-ticks", className: "axis-canvas" });
-  const self = { root: canvas.root, axis: axis.root, lane: 22, paint, hover, stop: () => (canvas.stop(), axis.stop(), unbind()) };
+  const self = {
+    root: canvas.root, axis: axis.root, lane: 22, paint, hover, stop: () => (canvas.stop(), axis.stop(), unbind()),
+    size: () => ({ width: canvas.width, height: canvas.height }),
+    canvases: () => [[axis.contexts.base.canvas, 0], [canvas.contexts.base.canvas, 20]], // and how far down
+  };
   let theme = null;
   canvas.onResize = axis.onResize = () => theme && batch.info && (paint(theme), hover());
 
@@ -97,14 +100,12 @@ export function createTimeline(batch) {
     if (!kind) return;
     const pad = Math.max(3, Math.round(self.lane / 7));
     const [top, high, gap] = [i * self.lane + pad, self.lane - 2 * pad, w > 5 ? 1 : 0];
+    if (kind !== "full") return drawState(context, kind, colour, x, top, kind === "line" ? w : w - gap, high);
     context.fillStyle = colour;
-    if (kind === "line") return context.fillRect(x, top + high / 2 - 0.5, w, 1);
-    if (kind === "thin") return context.fillRect(x, top + high * 0.3, w - gap, high * 0.4);
-    if (kind === "hatch") return void hatched(context, x, top, w - gap, high, colour);
     const row = batch.steps[s - 1].rows.find((one) => one.r === i);
     const share = row?.pad ? row.n / (row.n + row.pad) : 1;
     context.fillRect(x, top, (w - gap) * share, high);
-    if (share < 1) hatched(context, x + (w - gap) * share, top, (w - gap) * (1 - share), high, styles.idle[3]);
+    if (share < 1) drawState(context, "hatch", styles.idle[3], x + (w - gap) * share, top, (w - gap) * (1 - share), high);
     if (state === "prefill" && w >= 20 && share === 1) {
       setFont(context, `10px ${theme.font}, sans-serif`);
       context.fillStyle = theme.dark ? "#101318" : "#ffffff";
@@ -112,15 +113,6 @@ export function createTimeline(batch) {
       context.textBaseline = "middle";
       context.fillText(String(row.n), x + (w - gap) / 2, top + high / 2 + 0.5);
     }
-  }
-
-  function hatched(context, x, y, w, high, colour) {
-    const alpha = context.globalAlpha;
-    context.globalAlpha = alpha * 0.22;
-    context.fillStyle = colour;
-    context.fillRect(x, y, w, high);
-    context.globalAlpha = alpha;
-    hatch(context, x, y, w, high, colour, 4);
   }
 
   // A triangle where a request arrives, a cross where somebody ended it.

@@ -1,44 +1,41 @@
 // The tooltip of lanes, rows and blocks.
 
-import { h, setText, zoomOf } from "../shared/dom.js";
+import { h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
+import { readable } from "../shared/tokens.js";
+import { createTooltipBox, setFacts } from "../shared/tooltip.js";
 
 export function createTip(batch) {
   const title = h("b");
-  const facts = h("dl", { class: "tip-facts" });
+  const facts = h("dl", { class: "facts" });
   const words = h("p", { class: "tip-words" });
-  const root = h("div", { class: "tip", popover: "manual", role: "tooltip", "data-testid": "batching-tip" }, title, facts, words);
+  const box = createTooltipBox("batching-tip", title, facts, words);
   let shown = "";
 
   function hover() {
     const at = batch.hover;
     if (!at || !batch.info) return hide();
-    if (!root.matches(":popover-open")) root.showPopover();
+    box.open();
     const key = JSON.stringify([batch.info.id, batch.cursor, at.request, at.block, at.step]);
     if (key !== shown) fill(at);
     shown = key;
-    const [w, high] = [root.offsetWidth, root.offsetHeight];
-    const zoom = zoomOf(root);
-    const [x, y, right, bottom] = [at.x, at.y, window.innerWidth, window.innerHeight].map((px) => px / zoom);
-    const left = x + 16 + w > right - 8 ? x - 16 - w : x + 16;
-    const top = y + 18 + high > bottom - 8 ? y - 14 - high : y + 18;
-    root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
+    box.place(at.x, at.y);
   }
 
   function fill(at) {
     const { title: name, lines, said } = at.block === undefined ? ofRequest(batch, at) : ofBlock(batch, at);
     setText(title, name);
-    facts.replaceChildren(...lines.flatMap(([a, b]) => [h("dt", { text: a }), h("dd", { class: "num", text: b })]));
+    setFacts(facts, lines);
     setText(words, said);
     words.hidden = !said;
   }
 
   function hide() {
     shown = "";
-    if (root.matches(":popover-open")) root.hidePopover();
+    box.close();
   }
 
-  return { root, hover, stop: hide };
+  return { root: box.root, hover, stop: hide };
 }
 
 // The end of a text: what was written last is what is looked for.
@@ -54,7 +51,7 @@ function ofRequest(batch, { request, step }) {
   if (row?.n) lines.push(["positions", `${row.start} to ${row.start + row.n - 1}`]);
   if (row?.pad) lines.push(["slots wasted", format.count(row.pad)]);
   lines.push(["prompt", format.plural(info.tokens, "token")], ["output", `${out} of ${info.max_new}`]);
-  lines.push(["sampler", info.temperature ? `temperature ${info.temperature}, seed ${info.seed}` : "greedy"]);
+  lines.push(["sampler", info.sampler]);
   lines.push(["arrives", info.arrival ? `after step ${info.arrival}` : "at the start"]);
   if (cached) lines.push(["from the prefix cache", format.count(cached)]);
   if (preempted) lines.push(["preempted", `${preempted} times, ${again} computed again`]);
@@ -62,11 +59,11 @@ function ofRequest(batch, { request, step }) {
     .slice(0, at)
     .flatMap((one) => one.rows.filter((r) => r.r === request && r.token && !r.ends).map((r) => r.token[1]))
     .join("");
-  return { title: info.id, lines, said: info.refused ?? `${tail(info.prompt, 90)} ▸ ${tail(text, 200)}` };
+  return { title: readable(info.id), lines, said: info.refused ?? `${readable(tail(info.prompt, 90))} ▸ ${readable(tail(text, 200))}` };
 }
 
 function ofBlock(batch, { block, owners, kept, filled }) {
-  const names = owners.map((r) => batch.info.requests[r].id).join(", ");
+  const names = owners.map((r) => readable(batch.info.requests[r].id)).join(", ");
   const lines = [
     [owners.length > 1 ? "shared by" : "owner", names || "nobody"],
     ["positions filled", `${filled} of ${batch.info.block_size}`],

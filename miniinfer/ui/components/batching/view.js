@@ -1,11 +1,16 @@
-// Puts the parts of the picture together, and tells each what changed.
+// Puts the panels of the picture together, and tells each what changed.
 
 import { h, keepKeys, pageTop, segmented, zoomOf } from "../shared/dom.js";
+import { createPanel } from "../shared/panel.js";
 import { createFacts } from "./facts.js";
 import { createLanes } from "./lanes.js";
 import { createPool } from "./pool.js";
 import { createRows } from "./rows.js";
+import { look } from "./tables.js";
 import { createTip } from "./tip.js";
+import { createTwins } from "./twins.js";
+
+const LEAST = 540; // px; a lower window scrolls
 
 export function createView(batch, parent) {
   const root = keepKeys(
@@ -26,30 +31,44 @@ export function createView(batch, parent) {
   const rows = createRows(batch);
   const pool = createPool(batch);
   const tip = createTip(batch);
-  const parts = [facts, lanes, rows, pool];
+  const panels = {
+    lanes: panel("lanes", "Who is served when?", [lanes.legend, axis], lanes.root),
+    rows: panel("rows", "The batch of this step", [rows.note], rows.root),
+    pool: panel("pool", "The block pool after it", [pool.note], pool.root, pool.legend),
+  };
+  const twins = createTwins(batch, panels, { lanes, pool });
   root.append(
     facts.root,
-    panel("lanes", "Who is served when?", [lanes.legend, axis], lanes.root),
-    h(
-      "div",
-      { class: "lower" },
-      panel("rows", "The batch of this step", [rows.note], rows.root),
-      panel("pool", "The block pool after it", [pool.note], pool.root, pool.legend),
-    ),
+    panels.lanes.root,
+    h("div", { class: "lower" }, panels.rows.root, panels.pool.root),
     tip.root,
   );
+  const stopFill = canFill(root, Object.values(panels), () => batch.changed("layout"));
+
+  const parts = [facts, lanes, rows, pool];
   let theme = null;
+  let settling = 0;
   const paint = (dirty) => {
     if (!theme || !batch.info) return;
     axis.choose(batch.axis);
-    const hoverOnly = [...dirty].every((key) => key === "hover");
-    if (!hoverOnly) for (const part of parts) part.paint(theme);
+    if ([...dirty].some((key) => key !== "hover")) {
+      for (const part of parts) part.paint(theme);
+      for (const twin of twins) twin.paint(look(batch), theme);
+      settling ||= requestAnimationFrame(() => setTimeout(settle));
+    }
     for (const part of [...parts, tip]) part.hover?.(theme);
+  };
+  // What reads sizes runs after the frame: then the browser has laid out the page anyway.
+  const settle = () => {
+    settling = 0;
+    for (const twin of twins) twin.settle();
   };
   // It reaches from where it stands to the lower edge of the window; where that is changes while Streamlit builds the page.
   const fit = () => {
-    const height = `${Math.max(540, Math.floor((window.innerHeight - pageTop(root)) / zoomOf(root) - 8))}px`;
-    if (root.style.height !== height) root.style.height = height;
+    const height = `${Math.max(LEAST, Math.floor((window.innerHeight - pageTop(root)) / zoomOf(root) - 8))}px`;
+    if (root.style.height === height) return;
+    root.style.height = height;
+    batch.changed("layout");
   };
   window.addEventListener("resize", fit);
   const observer = new ResizeObserver(fit);
@@ -68,20 +87,37 @@ export function createView(batch, parent) {
     },
     stop() {
       later.forEach(clearTimeout);
+      cancelAnimationFrame(settling);
       window.removeEventListener("resize", fit);
       observer.disconnect();
+      stopFill();
       stopPaint();
-      for (const part of [...parts, tip]) part.stop?.();
+      for (const part of [...parts, tip, ...twins]) part.stop?.();
       root.remove();
     },
   };
 }
 
-function panel(id, title, controls, ...body) {
-  return h(
-    "section",
-    { class: `panel ${id}`, "aria-label": title, "data-testid": `batching-${id}` },
-    h("header", {}, h("h2", { text: title }), h("span", { class: "gap" }), controls),
-    ...body,
-  );
+function panel(id, name, controls, ...body) {
+  const made = createPanel({ id, name, controls });
+  made.root.dataset.testid = `batching-${id}`;
+  made.body.append(...body);
+  return made;
+}
+
+// One panel fills the picture, until Esc or its button brings the others back.
+function canFill(root, panels, changed) {
+  let filled = null;
+  const fill = (id) => {
+    filled = filled === id ? null : id;
+    root.classList.toggle("one", filled !== null);
+    for (const one of panels) one.filled(one.id === filled);
+    changed();
+  };
+  for (const one of panels) one.onFill = fill;
+  const onKey = (event) => {
+    if (event.key === "Escape" && !event.defaultPrevented && filled) fill(filled);
+  };
+  document.addEventListener("keydown", onKey);
+  return () => document.removeEventListener("keydown", onKey);
 }

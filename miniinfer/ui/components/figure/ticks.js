@@ -10,7 +10,7 @@ export function ticksOf(axis, most) {
   if (spec.showticklabels === false && !axis.gridded) return [];
   const inside = ({ at }) => at >= Math.min(low, high) - 1e-9 && at <= Math.max(low, high) + 1e-9;
   if (spec.tickvals) {
-    const texts = spec.ticktext ?? Array.from(spec.tickvals, (value) => format(value));
+    const texts = spec.ticktext ?? Array.from(spec.tickvals, (value) => format(value, spec.tickformat));
     return Array.from(spec.tickvals, (value, i) => ({ at: axis.unit(value), text: String(texts[i]) })).filter(inside);
   }
   if (axis.category) {

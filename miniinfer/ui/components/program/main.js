@@ -7,10 +7,6 @@ import { createGrid } from "./grid.js";
 import { listenStageKeys } from "./keys.js";
 import { arrive, goto, leave, place, receive } from "./place.js";
 
-// All other files of this component, so that the browser fetches them at once and not one import after the other.
-import "../shared/keys.js";
-import "../shared/scales.js";
-
 const mounts = new WeakMap();
 let unlisten = null;
 

@@ -29,8 +29,9 @@ export class Asks {
     });
   }
 
-  /** Branch: force this token as the one chosen in that step. */
+  /** Branch: force this token as the one chosen in that step. A second click before the answer is the same wish. */
   force(step, token) {
+    if (this.#once.force || this.inflight?.body.force) return;
     this.#once.force = { step, token };
     this.request();
   }

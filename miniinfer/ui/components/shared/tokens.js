@@ -29,6 +29,13 @@ export function visible(text) {
   return /^\p{M}/u.test(out) ? `◌${out}` : out;
 }
 
+/** The same for a text in which blanks may stay blank: a name, a prompt. */
+export const readable = (text) =>
+  text
+    .split(" ")
+    .map((word) => word && visible(word))
+    .join(" ");
+
 /** At most `max` characters, the middle kept out. */
 export function short(text, max) {
   const chars = [...text];

@@ -3,22 +3,6 @@
 import { readTheme } from "../shared/theme.js";
 import { createView } from "./view.js";
 
-// All other files of this component, so that the browser fetches them at once and not one import after the other.
-import "../shared/dom.js";
-import "../shared/export.js";
-import "../shared/format.js";
-import "../shared/icons.js";
-import "../shared/picture.js";
-import "../shared/scales.js";
-import "../shared/svg.js";
-import "../shared/tokens.js";
-import "./ladder.js";
-import "./pairs.js";
-import "./picture.js";
-import "./replay.js";
-import "./strip.js";
-import "./tip.js";
-
 const mounts = new WeakMap();
 
 export default function tokenizer({ data, parentElement }) {

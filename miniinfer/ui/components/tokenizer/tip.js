@@ -1,21 +1,17 @@
 // The tooltip of a token: the same facts as in the workspace.
 
-import { h, setText, zoomOf } from "../shared/dom.js";
+import { h, setText } from "../shared/dom.js";
 import { hexBytes, kindOf, setToken } from "../shared/tokens.js";
+import { createTooltipBox, setFacts } from "../shared/tooltip.js";
 
 export function createTip() {
   const chip = h("span", { class: "tok" });
   const kind = h("span", { class: "quiet" });
   const facts = h("dl", { class: "facts" });
-  const root = h(
-    "div",
-    { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "token-tip" },
-    h("div", { class: "tip-head" }, chip, kind),
-    facts,
-  );
+  const box = createTooltipBox("token-tip", h("div", { class: "tip-head" }, chip, kind), facts);
 
   function show(token, position, x, y) {
-    if (!root.matches(":popover-open")) root.showPopover();
+    box.open();
     setToken(chip, token);
     setText(kind, kindOf(token) ?? "");
     const lines = [
@@ -26,19 +22,9 @@ export function createTip() {
       ["written by", token[7]],
     ];
     if (token[4] !== null) lines.push(["piece", token[4]]);
-    facts.replaceChildren(
-      ...lines.flatMap(([label, value]) => [h("dt", { text: label }), h("dd", { class: "num", text: String(value) })]),
-    );
-    const zoom = zoomOf(root);
-    const [px, py, wide, high] = [x, y, window.innerWidth, window.innerHeight].map((value) => value / zoom);
-    const left = Math.max(8, Math.min(px + 16, wide - root.offsetWidth - 8));
-    const top = py + 18 + root.offsetHeight > high - 8 ? py - 14 - root.offsetHeight : py + 18;
-    root.style.transform = `translate(${Math.round(left)}px, ${Math.round(Math.max(8, top))}px)`;
+    setFacts(facts, lines);
+    box.place(x, y);
   }
 
-  function hide() {
-    if (root.matches(":popover-open")) root.hidePopover();
-  }
-
-  return { root, show, hide };
+  return { root: box.root, show, hide: box.close };
 }

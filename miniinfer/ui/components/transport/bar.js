@@ -136,7 +136,8 @@ export function createBar(bus, help) {
     const { model: state, frame } = bus.store;
     const info = run?.history?.info;
     setText(summary, info ? info.model : (frame?.summary ?? ""));
-    setText(where, info ? `· ${info.device} · ${info.dtype}` : "");
+    const backend = info && info.backend !== "torch" ? ` · ${info.backend}` : ""; // torch, the reference, goes without saying
+    setText(where, info ? `· ${info.device} · ${info.dtype}${backend}` : "");
     const meta = run?.history?.meta[bus.cursor - 1];
     const took = run?.history ? (meta?.ms ?? null) : (frame?.ms ?? null);
     setText(time, took === null ? "" : `· ${format.ms(took)}`);

@@ -11,25 +11,6 @@ import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
 import { rememberBrowser } from "./browser.js";
 
-// All other files of this component, so that the browser fetches them at once and not one import after the other.
-import "../shared/asks.js";
-import "../shared/dom.js";
-import "../shared/format.js";
-import "../shared/history.js";
-import "../shared/icons.js";
-import "../shared/live.js";
-import "../shared/menu.js";
-import "../shared/player.js";
-import "../shared/prefs.js";
-import "../shared/provenance.js";
-import "../shared/scales.js";
-import "../shared/store.js";
-import "../shared/tokens.js";
-import "./announce.js";
-import "./runmenu.js";
-import "./scrubber.js";
-import "./steps.js";
-
 const mounts = new WeakMap();
 
 export default function transport({ data, parentElement, setTriggerValue }) {

@@ -5,7 +5,7 @@ import { sourceMark } from "../shared/provenance.js";
 import { createBigHead } from "./bighead.js";
 import { createHeadMap } from "./headmap.js";
 import { attentionLegend } from "./legend.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 import { createReads } from "./reads.js";
 import { NEAR } from "./window.js";
 

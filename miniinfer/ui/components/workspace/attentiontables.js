@@ -1,6 +1,6 @@
 // Attention as tables: the row looked at, all heads in a line each, and the whole of the large head.
 
-import * as col from "./columns.js";
+import * as col from "../shared/columns.js";
 import { headWindow } from "./window.js";
 
 /** Which earlier tokens the row looked at reads, in the head chosen. */

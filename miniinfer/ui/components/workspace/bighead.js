@@ -4,7 +4,7 @@ import { explorable, spoken } from "../shared/explore.js";
 import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./celllines.js";
-import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "./canvas.js";
+import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "../shared/canvas.js";
 import { capacity, headWindow, MOST_ROWS } from "./window.js";
 
 const MIN_LABEL = 12; // px between two token labels

@@ -1,7 +1,7 @@
 // Layers down, heads across: each cell the newest row of its head, or its pattern. A click chooses the head.
 
 import { explorable, spoken } from "../shared/explore.js";
-import { createCanvas, createImage, hatch, pointIn, setFont } from "./canvas.js";
+import { createCanvas, createImage, hatch, pointIn, setFont } from "../shared/canvas.js";
 import { cellLines } from "./celllines.js";
 import { Patterns } from "./patterns.js";
 

@@ -4,13 +4,13 @@ import { h, segmented, setText, show } from "../shared/dom.js";
 import { explorable, spoken } from "../shared/explore.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { createCanvas, pointIn } from "./canvas.js";
+import { createCanvas, pointIn } from "../shared/canvas.js";
 import { createFormula } from "./kvformula.js";
 import { drawGrowth } from "./kvgrowth.js";
 import { createHeat } from "./kvheat.js";
 import { measureKv } from "./kvscale.js";
 import { normLegend } from "./legend.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 
 export function createKv(bus) {
   const norm = segmented(

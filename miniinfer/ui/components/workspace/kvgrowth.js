@@ -2,7 +2,7 @@
 // and the dashed line is the same cache without grouped-query attention.
 
 import * as format from "../shared/format.js";
-import { setFont } from "./canvas.js";
+import { setFont } from "../shared/canvas.js";
 
 export function drawGrowth(context, g, { info, ctx }, theme) {
   if (g.growth < 34) return;

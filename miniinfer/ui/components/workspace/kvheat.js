@@ -1,6 +1,6 @@
 // Cells of the KV cache: one column a position, one line a layer.
 
-import { createImage, hatch, setFont } from "./canvas.js";
+import { createImage, hatch, setFont } from "../shared/canvas.js";
 
 export function createHeat() {
   const image = createImage();

@@ -1,7 +1,7 @@
 // The KV cache as tables: how long each cached vector is, and how many bytes it all takes.
 
 import * as format from "../shared/format.js";
-import * as col from "./columns.js";
+import * as col from "../shared/columns.js";
 
 export function lengthsTable(bus, view) {
   const { history, info, ctx } = view;

@@ -6,7 +6,7 @@ import { sourceMark } from "../shared/provenance.js";
 import { quoted, setToken, tokenText } from "../shared/tokens.js";
 import { createCumulative } from "./cumulative.js";
 import { CUTS } from "./cuts.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 
 const ROW = 23; // px, as in the style sheet
 
@@ -175,7 +175,9 @@ export function createNext(bus) {
     if (next === null)
       return setText(
         context,
-        `Prefill: ${q + 1} of ${info.prompt_len} prompt tokens are through. No token is drawn before the last. Select a token to see what the model would say after it.`,
+        q + 1 < info.prompt_len
+          ? `Prefill: ${q + 1} of ${info.prompt_len} prompt tokens are through. No token is drawn before the last. Select a token to see what the model would say after it.`
+          : "The prompt is through and the run has ended without a draw. Select a token to see what the model would say after it.",
       );
     const took = next.token === null ? history.tokens[q + 1] : null;
     context.replaceChildren(

@@ -1,7 +1,7 @@
 // The candidates for the next token as a table; the last row is the rest of the vocabulary.
 
 import * as format from "../shared/format.js";
-import * as col from "./columns.js";
+import * as col from "../shared/columns.js";
 import { CUTS } from "./cuts.js";
 
 export function candidateTable(bus, view) {

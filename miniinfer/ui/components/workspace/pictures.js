@@ -10,7 +10,7 @@ export function origin({ info, cursor, history }) {
   const { temperature, top_p: p, top_k: k, seed } = info.params;
   const filters = [k ? `top-k ${k}` : "", p < 1 ? `top-p ${p}` : ""].filter(Boolean).map((text) => `, ${text}`);
   const made = info.kind === "recorded" ? "recorded run of" : "run of";
-  return `Step ${cursor} of “${info.name}”, a ${made} ${info.model} on ${info.device} in ${info.dtype}; temperature ${temperature}${filters.join("")}, seed ${seed}. Figures: ${sources(history.source)}.`;
+  return `Step ${cursor} of “${info.name}”, a ${made} ${info.model} on ${info.device} in ${info.dtype} by ${info.backend}; temperature ${temperature}${filters.join("")}, seed ${seed}. Figures: ${sources(history.source)}.`;
 }
 
 const sources = (source) => [...new Set([source.attention, source.ms])].filter(Boolean).join(", times ");

@@ -50,7 +50,7 @@ export function createReads(bus) {
       .filter((k) => !(bus.prefs.hideFirst && k === 0))
       .sort((a, b) => values.share(b) - values.share(a))
       .slice(0, MOST)
-      .filter((k) => values.share(k) > 0.001);
+      .filter((k, i) => values.share(k) > (i < 3 ? 0 : 0.001)); // spread over thousands of tokens, the best are small too
     who.replaceChildren(
       tokenText(tokens[view.q], view.selected === null ? "now" : "picked"),
       h("span", { class: "quiet", text: ` at position ${view.q}${view.selected === null ? "" : " (selected)"} reads` }),

@@ -3,7 +3,7 @@
 import { bar, h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 import { STAGES } from "./steptimes.js";
 import { createTimeline } from "./timeline.js";
 

@@ -1,6 +1,6 @@
 // All steps as a table: what went through the model, what it cost, what was chosen.
 
-import * as col from "./columns.js";
+import * as col from "../shared/columns.js";
 
 const STAGES = ["attention", "mlp", "unembed", "sampling", "bookkeeping"];
 

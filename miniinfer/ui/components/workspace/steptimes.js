@@ -1,7 +1,7 @@
 // One bar a step on a canvas: how long each took. Shared by the panel and its picture.
 
 import * as format from "../shared/format.js";
-import { setFont } from "./canvas.js";
+import { setFont } from "../shared/canvas.js";
 
 export const STAGES = [
   ["attention", "attention"],

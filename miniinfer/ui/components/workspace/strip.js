@@ -7,7 +7,7 @@ import { bindWithin } from "../shared/keys.js";
 import { inkOn } from "../shared/scales.js";
 import { CONTROL, setToken, SPLIT, visible } from "../shared/tokens.js";
 import { ahead, probabilityOf } from "./look.js";
-import { createPanel } from "./panel.js";
+import { createPanel } from "../shared/panel.js";
 import { probabilityLegend } from "./legend.js";
 
 const GAP = 4; // px between rows, as in the style sheet

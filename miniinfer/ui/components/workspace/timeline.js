@@ -2,7 +2,7 @@
 
 import { explorable, spoken } from "../shared/explore.js";
 import * as format from "../shared/format.js";
-import { createCanvas, pointIn } from "./canvas.js";
+import { createCanvas, pointIn } from "../shared/canvas.js";
 import { paintTimes } from "./steptimes.js";
 
 export function createTimeline(bus) {

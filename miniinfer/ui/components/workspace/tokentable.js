@@ -1,7 +1,7 @@
 // The token strip as a table.
 
 import { hexBytes, kindOf } from "../shared/tokens.js";
-import * as col from "./columns.js";
+import * as col from "../shared/columns.js";
 import { ahead, probabilityOf } from "./look.js";
 
 export function tokenTable(bus, view) {

@@ -1,8 +1,9 @@
 // The one tooltip of all panels: whatever is under the pointer, the same facts about the token at that position.
 
-import { h, setText, zoomOf } from "../shared/dom.js";
+import { h, setText } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { hexBytes, kindOf, setToken } from "../shared/tokens.js";
+import { createTooltipBox, setFacts } from "../shared/tooltip.js";
 import { probabilityOf } from "./look.js";
 
 /**
@@ -16,31 +17,26 @@ export function createTooltip(bus) {
   const rows = h("dl", { class: "facts" });
   const note = h("p", { class: "note" });
   const head = h("div", { class: "tip-head" }, chip, kind);
-  const root = h(
-    "div",
-    { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "tooltip" },
-    head,
-    rows,
-    note,
-  );
+  const box = createTooltipBox("tooltip", head, rows, note);
+  const { root } = box;
   let painted = null;
   let size = [0, 0];
 
   function hover(view) {
     const { hover: at } = bus;
     if (!at || !view) return hide();
-    if (!root.matches(":popover-open")) root.showPopover();
+    box.open();
     if (painted !== at.key) {
       fill(view, at);
       size = [root.offsetWidth, root.offsetHeight];
     }
     painted = at.key;
-    place(at);
+    box.place(at.x, at.y, { size, beside: at.beside });
   }
 
   function hide() {
     painted = null;
-    if (root.matches(":popover-open")) root.hidePopover();
+    box.close();
   }
 
   function fill(view, at) {
@@ -51,12 +47,7 @@ export function createTooltip(bus) {
     if (token) setToken(chip, token);
     setText(kind, token ? (kindOf(token) ?? "") : "");
     const facts = token ? tokenFacts(view, at, token) : [];
-    rows.replaceChildren(
-      ...[...facts, ...(at.lines ?? [])].flatMap(([label, value]) => [
-        h("dt", { text: label }),
-        h("dd", { class: "num", text: value }),
-      ]),
-    );
+    setFacts(rows, [...facts, ...(at.lines ?? [])]);
   }
 
   function tokenFacts({ history }, at, token) {
@@ -71,16 +62,6 @@ export function createTooltip(bus) {
     else if (meta && meta.logprob !== null)
       facts.push(["drawn with", `${format.percent(Math.exp(meta.logprob))} in step ${meta.step}`]);
     return facts;
-  }
-
-  // Beside the pointer, never on what it points at; on the other side near an edge.
-  function place(at) {
-    const [w, height] = size;
-    const zoom = zoomOf(root);
-    const [x, y, wide, high] = [at.x, at.y, window.innerWidth, window.innerHeight].map((px) => px / zoom);
-    const left = at.beside !== undefined ? at.beside / zoom - w - 10 : x + 16 + w > wide - 8 ? x - 16 - w : x + 16;
-    const top = y + 18 + height > high - 8 ? y - 14 - height : y + 18;
-    root.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
   }
 
   return { root, hover, stop: hide };

@@ -1,6 +1,6 @@
 // Two canvases on top of each other: one for data, one for what follows the pointer. Drawn in CSS pixels.
 
-import { h, zoomOf } from "../shared/dom.js";
+import { h, zoomOf } from "./dom.js";
 
 /** {root, base, over, width, height, dpr, onResize, start(layer), stop}; onResize is called when the size changed. */
 export function createCanvas({ label, testid, className = "" }) {

@@ -1,7 +1,7 @@
 // A panel: title line with its controls, body. Double-click on the title fills the window, Esc brings the others back.
 
-import { h, setAttr } from "../shared/dom.js";
-import { setIcon } from "../shared/icons.js";
+import { h, setAttr } from "./dom.js";
+import { setIcon } from "./icons.js";
 
 export function createPanel({ id, name, question, controls = [] }) {
   const fact = h("span", { class: "fact", "data-testid": `${id}-fact` });

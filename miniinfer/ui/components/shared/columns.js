@@ -1,6 +1,6 @@
 // Columns of tables: what a number means, its unit, how it is written. A column keeps its decimals, so that numbers line up.
 
-import { count } from "../shared/format.js";
+import { count } from "./format.js";
 
 const number = (name, unit, show, source = null) => ({ name, unit, kind: "number", show, source });
 

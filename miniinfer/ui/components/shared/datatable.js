@@ -1,9 +1,9 @@
 // A plain table of many rows: sorted by a click on a column's head, at most MOST rows drawn, rows and cells kept from step to step.
 
-import { h, setAttr, setText, show } from "../shared/dom.js";
-import * as format from "../shared/format.js";
-import { sourceMark } from "../shared/provenance.js";
-import { setToken, visible } from "../shared/tokens.js";
+import { h, setAttr, setText, show } from "./dom.js";
+import * as format from "./format.js";
+import { sourceMark } from "./provenance.js";
+import { setToken, visible } from "./tokens.js";
 
 const MOST = 500;
 const ROW = 22; // px, as in the style sheet
@@ -11,8 +11,8 @@ const ROW = 22; // px, as in the style sheet
 /**
  * paint(table): {id, columns: [{name, unit, kind: "number" | "token" | "text", show(value) -> text, source, width}], count,
  * row(i) -> values, at(place) -> i where the table's own order is not that of its rows, order: [column, "ascending" | "descending"] at
- * first, focus: row looked at or null, position(i) -> position to light up}. A token is [id, text, hex, flags]; words may stand in its
- * place. A row keeps its number i from step to step.
+ * first, focus: row looked at or null, position(i) -> position to light up, or hover(i) -> what bus.hover shall be}. A token is
+ * [id, text, hex, flags]; words may stand in its place. A row keeps its number i from step to step.
  */
 export function createDataTable(bus, label) {
   const columns = h("colgroup");
@@ -34,11 +34,15 @@ export function createDataTable(bus, label) {
 
   body.addEventListener("pointermove", (event) => {
     const line = event.target.closest?.("tr");
-    const pos = line && now?.position ? now.position(line.index) : null;
-    if (pos === null || pos === undefined) return bus.setHover(null);
-    bus.setHover({ src: "table", key: `table:${pos}`, pos, x: event.clientX, y: event.clientY });
+    const at = line && now ? (now.hover?.(line.index) ?? placeOf(line.index)) : null;
+    bus.setHover(at && { ...at, x: event.clientX, y: event.clientY });
   });
   body.addEventListener("pointerleave", () => bus.setHover(null));
+
+  function placeOf(i) {
+    const pos = now.position?.(i) ?? null;
+    return pos === null ? null : { src: "table", key: `table:${pos}`, pos };
+  }
 
   function setColumns(table) {
     const key = `${table.id} ${table.columns.map((c) => `${c.name} ${c.unit}`)}`;

@@ -1,21 +1,20 @@
 // Each panel's menu: its numbers as a table in place of its drawing, the table as CSV or Parquet, the drawing as PNG or SVG.
 
-import { h, segmented, setAttr, setText, show } from "../shared/dom.js";
-import { fileName, save, saveCsv, savePng } from "../shared/export.js";
-import { icon } from "../shared/icons.js";
-import { copyText, linkTo } from "../shared/link.js";
-import { connectMenu } from "../shared/menu.js";
-import { toParquet } from "../shared/parquet.js";
-import { drawSvg } from "../shared/picture.js";
 import { createDataTable } from "./datatable.js";
-import { look } from "./look.js";
-import { origin } from "./pictures.js";
+import { h, segmented, setAttr, setText, show } from "./dom.js";
+import { fileName, save, saveCsv, savePng } from "./export.js";
+import { icon } from "./icons.js";
+import { copyText, linkTo } from "./link.js";
+import { connectMenu } from "./menu.js";
+import { toParquet } from "./parquet.js";
+import { drawSvg } from "./picture.js";
 
 /**
- * tables: [{id, label, build(bus, view) -> table of datatable.js, or null where there is nothing}]; picture(bus, view, theme) -> what
- * savePng takes, or null.
+ * page: {look(bus) -> view {info: {name}, cursor, ...}, or null where there is nothing yet; origin(view) -> where its numbers come from,
+ * in a sentence; linked: whether an address leads to it}; tables: [{id, label, build(bus, view) -> table of datatable.js, or null}];
+ * picture(bus, view, theme) -> what savePng takes, or null.
  */
-export function createTwin(bus, panel, tables, picture) {
+export function createTwin(bus, { look, origin, linked }, panel, tables, picture) {
   const { id, root: section } = panel;
   const name = section.getAttribute("aria-label");
   const table = createDataTable(bus, `${name}: table`);
@@ -47,14 +46,7 @@ export function createTwin(bus, panel, tables, picture) {
   });
   const csv = item("Save table as CSV", `${id}-save-csv`, () => saveTable(saveCsv));
   const parquet = item("Save table as Parquet", `${id}-save-parquet`, () => saveTable(saveParquet));
-  const link = item("Copy link to this moment", `${id}-copy-link`, async () => {
-    const done = await copyText(linkTo(bus, id));
-    bus.say(
-      done
-        ? `The link is on the clipboard: it opens this run at step ${bus.cursor} and marks “${name}”.`
-        : `The browser did not let the link be copied: add &panel=${id} to the address of this page.`,
-    );
-  });
+  const link = linked ? item("Copy link to this moment", `${id}-copy-link`, () => copyLink()) : null;
   const svg = picture ? item("Save picture as SVG", `${id}-save-svg`, () => saveVector()) : null;
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
   back.addEventListener("click", () => toggle.click());
@@ -98,6 +90,15 @@ export function createTwin(bus, panel, tables, picture) {
       act();
     });
     return el;
+  }
+
+  async function copyLink() {
+    const done = await copyText(linkTo(bus, id));
+    bus.say(
+      done
+        ? `The link is on the clipboard: it opens this run at step ${bus.cursor} and marks “${name}”.`
+        : `The browser did not let the link be copied: add &panel=${id} to the address of this page.`,
+    );
   }
 
   // What only a table shows is asked for while it is open, and already when its menu is.

@@ -1,0 +1,53 @@
+"""Which program computes: plain torch, or one that stands in for some of its stages with the same fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from miniinfer.engine.stage import Stage
+from miniinfer.engine.weights import ModelLike, Weights
+
+
+class Backend(Protocol):
+    """What an engine asks before its first step. Both answers are shared by engines and never written."""
+
+    @property
+    def name(self) -> str:
+        """torch or native."""
+        ...
+
+    def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        """The same stages, by name and layer, with the functions that shall run."""
+        ...
+
+    def weights(self, weights: Weights) -> Weights:
+        """The same weights behind the products that shall run."""
+        ...
+
+
+class TorchBackend:
+    """The readable program, always there, and the reference of every other one."""
+
+    name = "torch"
+
+    def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
+        return program
+
+    def weights(self, weights: Weights) -> Weights:
+        return weights
+
+
+TORCH = TorchBackend()
+
+ChooseBackend = Callable[[Weights], Backend]  # asked whenever an engine is made
+
+
+def always_torch(weights: Weights) -> Backend:
+    return TORCH
+
+
+def backend_of(model: ModelLike) -> Backend:
+    """What the model's engines compute with from now on: its own choice if it has one, else torch."""
+    choose: ChooseBackend = getattr(model, "choose_backend", always_torch)
+    return choose(model.weights)

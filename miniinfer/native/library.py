@@ -1,0 +1,120 @@
+"""The compiled core as ctypes sees it: core.h, function by function. Standard library only."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from miniinfer.errors import MiniInferError
+
+VERSION = 1  # of the interface: what mi_version() answers
+FLOAT32_PANELS, INT4_PANELS, Q8_ROWS = 0, 1, 2
+
+
+class NativeError(MiniInferError):
+    """The core cannot be used here; the sentence says why."""
+
+
+class Matrix(Structure):
+    """core.h: struct Matrix."""
+
+    _fields_ = [
+        ("layout", c_int32), ("width", c_int32), ("out", c_int64), ("in_features", c_int64), ("columns", c_int64),
+        ("numbers", c_void_p), ("scales", c_void_p),
+    ]  # fmt: skip
+
+
+class Cache(Structure):
+    """core.h: struct Cache."""
+
+    _fields_ = [
+        ("layer", c_void_p), ("num_blocks", c_int64), ("block_size", c_int64), ("num_kv_heads", c_int64),
+        ("head_dim", c_int64),
+    ]  # fmt: skip
+
+
+class Layer(Structure):
+    """core.h: struct Layer."""
+
+    _fields_ = [(name, c_void_p) for name in ("attn_norm", "qkv", "attn_out", "mlp_norm", "gate_up", "down")]
+
+
+class Step(Structure):
+    """core.h: struct Step."""
+
+    _fields_ = [
+        ("layers", c_void_p),
+        *((name, c_int64) for name in (
+            "rows", "hidden", "mlp", "num_heads", "num_kv_heads", "head_dim", "context", "table_size")),
+        ("eps", c_double),
+        *((name, c_void_p) for name in ("rope_cos", "rope_sin", "slots", "new_blocks", "tables", "lens")),
+        ("num_new", c_int64), ("cache", Cache), ("cache_stride", c_int64),
+        *((name, c_void_p) for name in (
+            "embedded", "attn_norm_out", "qkv", "turned", "z", "attn_out", "resid_mid", "mlp_norm_out", "mlp_hidden",
+            "mlp_out", "resid_post")),
+    ]  # fmt: skip
+
+
+P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
+LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,)}
+SHORT = {
+    "mi_linear_add": (P, P, P, N, P, P),
+    "mi_mlp_hidden": (P, P, N, P),
+    "mi_rms_norm": (P, P, D, N, N, P),
+    "mi_rope": (P, N, P, N, P, P, N, N, N, N, P),
+    "mi_write_kv": (P, P, N, P, N, P, N, P, N),
+    "mi_attn_scores": (P, P, N, N, P, N, P, N, N, P),
+    "mi_attn_pattern": (P, N, N, P),
+    "mi_attn_mix": (P, P, N, P, N, P, N, N, P),
+    "mi_step_attn_norm": (P, N),
+    "mi_step_qkv_proj": (P, N),
+    "mi_step_rope": (P, N),
+    "mi_step_write_kv": (P, N),
+    "mi_step_attn_scores": (P, N, P),
+    "mi_step_attn_pattern": (P, P, P),
+    "mi_step_attn_mix": (P, N, P),
+    "mi_step_attn_out": (P, N),
+    "mi_step_mlp_norm": (P, N),
+    "mi_step_mlp_hidden": (P, N),
+    "mi_step_mlp_out": (P, N),
+}
+
+
+class Library:
+    """The functions of a compiled core, without their prefix: `library.linear(...)`. Arguments as in core.h, pointers
+    as addresses; nothing is checked there.
+
+    A call keeps the interpreter's lock, for getting it back beside a busy thread takes longer than most calls; but not
+    `linear`, which takes milliseconds for the unembed matrix. Between two calls other threads get their turn.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Raises NativeError if this file is no such library."""
+        self.path = path
+        try:
+            long, short = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+            long.mi_version.restype = c_int64
+            version = long.mi_version()
+            if version != VERSION:
+                raise NativeError(f"The compiled core {path.name} has version {version}, not {VERSION}.")
+            self._functions = {name: _function(long, name, types) for name, types in LONG.items()}
+            self._functions |= {name: _function(short, name, types) for name, types in SHORT.items()}
+        except (OSError, AttributeError) as error:
+            raise NativeError(f"The compiled core {path.name} could not be loaded: {error}.") from error
+        self.__dict__ |= {name.removeprefix("mi_"): function for name, function in self._functions.items()}
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., None]: ...
+
+
+def _function(library: ctypes.CDLL, name: str, types: tuple[Any, ...]) -> Any:
+    function = library[name]  # a new object each time, so that the two ways of calling stay apart
+    function.argtypes = types
+    function.restype = None
+    return function
+
+

@@ -1,0 +1,178 @@
+"""Every stage of the core against its torch twin, on the same state, and the laws that hold for both programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+import pytest
+import torch
+
+from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.engine import Engine
+from miniinfer.engine.program import build_program
+from miniinfer.engine.state import StepState
+from miniinfer.native.backend import NativeBackend
+from miniinfer.native.products import NativeLinear
+from miniinfer.native.stages import TWINS, native_program
+from tests.engine.tiny import TINY, tiny_model
+
+PARAMS = SamplingParams(temperature=0.7, seed=5, max_new_tokens=12)
+WIDE = dataclasses.replace(TINY, head_dim=32, hidden_size=64, intermediate_size=96, num_heads=12, num_kv_heads=3)
+PROMPTS = {
+    "one": [[5, 6, 7, 8, 9]],
+    "three": [[5, 6, 7, 8, 9], list(range(10, 43)), [1, 2]],
+    "nine": [[i] * i for i in range(1, 10)],  # more rows than the core takes in a product
+}
+
+
+def decoding(model, backend: NativeBackend, prompts: list[list[int]], block_size: int = 4) -> Engine:
+    """An engine in which all sequences stand before a decode step, with blocks that do not lie in order."""
+    engine = Engine(model, EngineConfig(block_size=block_size, pool_chunk_blocks=3), backend=backend)
+    seqs = [engine.add_request(ids, PARAMS) for ids in prompts]
+    while any(seq.num_output_tokens == 0 for seq in seqs):
+        engine.step()
+    return engine
+
+
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=["odd sizes", "whole vectors"])
+@pytest.mark.parametrize("name", PROMPTS)
+def test_each_stage_writes_what_its_twin_writes(name: str, config, backend: NativeBackend) -> None:
+    model = tiny_model(config=config)
+    engine = decoding(model, backend, PROMPTS[name])
+    torch_program = build_program(config)
+    seen = set()
+    for _ in range(3):
+        state = engine.begin_step()
+        while state.pc < len(engine.program):
+            stage, twin = engine.program[state.pc], torch_program[state.pc]
+            if stage.fn is twin.fn:
+                engine.advance(state, until=state.pc + 1)
+                continue
+            before = engine.kv_cache.data.clone()
+            other = dataclasses.replace(state, stage=twin)
+            engine.advance(state, until=state.pc + 1)
+            after, engine.kv_cache.data = engine.kv_cache.data, before
+            with torch.inference_mode():
+                twin.fn(engine, other)
+            torch.testing.assert_close(after, engine.kv_cache.data, atol=0, rtol=0)
+            engine.kv_cache.data = after
+            for field in stage.writes:
+                compare(field, state, other)
+            seen.add(stage.name)
+        engine.check()
+    assert seen == set(TWINS)
+
+
+def compare(field: str, state: StepState, other: StepState) -> None:
+    if not hasattr(state, field):
+        return  # the pool and the sequences
+    found, wanted = getattr(state, field), getattr(other, field)
+    if isinstance(wanted, torch.Tensor):
+        found, wanted = (found,), (wanted,)
+    if isinstance(wanted, tuple) and wanted and isinstance(wanted[0], torch.Tensor):
+        for part, its_twin in zip(found, wanted, strict=True):
+            torch.testing.assert_close(part, its_twin, atol=1e-5, rtol=1e-5)
+    else:
+        assert found == wanted
+
+
+def test_a_program_of_the_core_says_what_the_torch_program_says() -> None:
+    program, twins = build_program(TINY), native_program(build_program(TINY))
+    assert [dataclasses.replace(s, fn=t.fn) for s, t in zip(program, twins, strict=True)] == list(twins)
+    for stage, twin in zip(program, twins, strict=True):
+        assert twin.sentence == stage.sentence
+        if stage.name in TWINS:
+            assert twin.fn is not stage.fn
+            assert f"def {stage.name}(engine: Engine, state: StepState) -> None:" in inspect.getsource(twin.fn)
+
+
+def test_an_observer_changes_no_bit(backend: NativeBackend) -> None:
+    model = tiny_model(config=WIDE)
+    watched, alone = (decoding(model, backend, PROMPTS["three"]) for _ in range(2))
+    for _ in range(4):
+        ours = watched.step(lambda stage, state: [state.q.clone(), state.resid_pre.clone()])
+        theirs = alone.step()
+        assert torch.equal(ours.raw_logits, theirs.raw_logits)
+    assert torch.equal(watched.kv_cache.data, alone.kv_cache.data)
+
+
+def test_stages_change_nothing_in_place(backend: NativeBackend) -> None:
+    engine = decoding(tiny_model(config=WIDE), backend, PROMPTS["three"])
+    state = engine.begin_step()
+    while state.pc < len(engine.program):
+        fields = [f.name for f in dataclasses.fields(state) if isinstance(getattr(state, f.name), torch.Tensor)]
+        before = {name: (getattr(state, name), getattr(state, name).clone()) for name in fields}
+        cache = engine.kv_cache.data.clone()
+        stage = engine.program[state.pc]
+        engine.advance(state, until=state.pc + 1)
+        for name, (tensor, copy) in before.items():
+            assert torch.equal(tensor, copy), (stage.name, name)
+        if stage.name != "write_kv":
+            assert torch.equal(cache, engine.kv_cache.data), stage.name
+
+
+@pytest.mark.parametrize("parked", range(3, 36, 4))
+def test_a_branch_in_the_middle_of_a_step_leaves_its_trunk_alone(parked: int, backend: NativeBackend) -> None:
+    model = tiny_model(config=WIDE)
+    reference = decoding(model, backend, PROMPTS["one"])
+    wanted = [reference.step().raw_logits for _ in range(3)]
+    engine = decoding(model, backend, PROMPTS["one"])
+    state = engine.begin_step()
+    engine.advance(state, until=parked)
+    branch = engine.fork_state(state)
+    branch.resid_pre = branch.resid_pre + 1
+    while state.pc < len(engine.program):
+        engine.advance(branch, until=branch.pc + 1)
+        engine.advance(state, until=state.pc + 1)
+    assert torch.equal(state.raw_logits, wanted[0])
+    trunk = next(iter(engine.sequences.values()))
+    for logits in wanted[1:]:
+        assert torch.equal(engine.step(only=trunk).raw_logits, logits)
+    engine.check()
+
+
+def test_batched_sequences_get_what_each_gets_alone(backend: NativeBackend) -> None:
+    model = tiny_model(config=WIDE)
+    together = decoding(model, backend, PROMPTS["three"])
+    for _ in range(5):
+        together.step()
+    for seq, ids in zip(together.sequences.values(), PROMPTS["three"], strict=True):
+        alone = decoding(model, backend, [ids])
+        while alone.step():
+            pass
+        outputs = next(iter(alone.sequences.values())).output_ids
+        assert seq.output_ids == outputs[: len(seq.output_ids)]
+
+
+def test_prompts_go_through_torch_and_a_static_batch_too(backend: NativeBackend) -> None:
+    """A rectangle of rows is not decode; where it is one column wide, it is."""
+    model = tiny_model(config=WIDE)
+    outputs = []
+    for chosen in (backend, None):
+        kwargs = {} if chosen is None else {"backend": chosen}
+        engine = Engine(model, EngineConfig(batching="static", max_num_seqs=3), **kwargs)
+        seqs = [engine.add_request(ids, PARAMS) for ids in PROMPTS["three"]]
+        while engine.step():
+            engine.check()
+        outputs.append([seq.output_ids for seq in seqs])
+    assert outputs[0] == outputs[1]
+
+
+def test_weights_of_a_model_are_given_to_the_core_once(backend: NativeBackend) -> None:
+    model = tiny_model()
+    first, second = Engine(model, backend=backend), Engine(model, backend=backend)
+    assert first.weights is second.weights is not model.weights
+    assert all(type(layer.qkv) is NativeLinear for layer in first.weights.layers)
+    assert type(model.weights.layers[0].qkv) is not NativeLinear
+    assert first.weights.nbytes >= model.weights.nbytes, "what is padded is read too"
+
+
+def test_a_plain_matrix_stays_with_torch(backend: NativeBackend) -> None:
+    from miniinfer.engine.linear import Linear
+
+    engine = decoding(tiny_model(linear=Linear.plain), backend, PROMPTS["one"])
+    reference = decoding(tiny_model(linear=Linear.plain), backend, PROMPTS["one"])
+    reference.program, reference.weights = build_program(TINY), reference.model.weights
+    for _ in range(3):
+        torch.testing.assert_close(engine.step().raw_logits, reference.step().raw_logits, atol=1e-4, rtol=1e-4)
