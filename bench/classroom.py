@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from playwright.sync_api import sync_playwright
@@ -25,6 +26,7 @@ from miniinfer.engine.engine import Engine
 from miniinfer.errors import MiniInferError
 from miniinfer.models.loader import LoadedModel, load_model
 from miniinfer.models.text import load_tokenizer
+from miniinfer.native.choose import choose_backend
 from tests.browser.conftest import ARGUMENTS, READY
 
 MOST_SECONDS = 1.0  # the 95th percentile, asked to answered
@@ -78,7 +80,7 @@ def _one(size: Size, dtype: str, model: LoadedModel | None) -> list[Figure]:
     with hosted_app(dtype) as app:
         figures = asyncio.run(_class(app, clients, size))
         broken = app.warnings()
-    mixed = _mixed_up(clients, size, model or load_model(device="cpu", dtype=dtype))
+    mixed = _mixed_up(clients, size, model or _as_the_app(dtype))
     for each in clients:
         if each.errors:
             raise MiniInferError(f"{each.name}: {each.errors[0]}")
@@ -183,6 +185,11 @@ def _browser(address: str, size: Size) -> list[dict[str, Any]]:
         if errors:
             raise MiniInferError(f"The browser's page: {errors[0]}")
     return seen
+
+
+def _as_the_app(dtype: str) -> LoadedModel:
+    """With the compiled core, if it is there: its last digits differ from torch's, and a sampled text may with them."""
+    return load_model(device="cpu", dtype=dtype, choose_backend=partial(choose_backend, "auto"))
 
 
 def _mixed_up(clients: Sequence[Seen], size: Size, model: LoadedModel) -> list[str]:
