@@ -8,8 +8,6 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Visit
-
 SHOWN = "() => [...__miniinferKeys.groups].flatMap(group => group.keys.map(({ does }) => does))"
 FOCUS = """() => { let at = document.activeElement;
     while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
@@ -115,18 +113,6 @@ def test_a_step_is_said_and_playing_does_not_chatter(visit):
     expect(page.get_by_test_id("transport-live")).to_have_text(re.compile(r"^Step 31 of 32, decode: token .+ %\.$"))
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1920, 1080)])
-def test_panels_fit_in_large_type(visit, width, height):
-    page = visit(width, height).open()
-    small = page.get_by_test_id("token-1").bounding_box()["height"]
-    page.get_by_test_id("transport-large").click()
-    page.wait_for_function("small => document.documentElement.classList.contains('mi-large')", arg=small)
-    for panel in ("tokens", "attention", "next", "kv", "step"):
-        page.wait_for_function(FITS, arg=panel)
-    assert page.get_by_test_id("token-1").bounding_box()["height"] > 1.2 * small
-    assert page.evaluate("document.documentElement.scrollHeight <= document.documentElement.clientHeight")
-
-
 AT_THE_END = """() => { const main = document.querySelector("[data-testid=stMain]");
     return main.scrollTop > 0 && getComputedStyle(main).overflowY === "auto"
         && main.scrollTop + main.clientHeight >= main.scrollHeight - 1; }"""
@@ -136,9 +122,19 @@ FITS = """panel => { const find = root => root.querySelector(`[data-testid=panel
     return box.width > 120 && box.height > 30 && box.right <= innerWidth + 1 && box.bottom <= innerHeight + 1; }"""
 
 
-def test_at_200_percent_all_is_reached_by_scrolling_down(visit):
-    tab: Visit = visit(720, 450)  # what 1440 x 900 is at 200 %
-    page = tab.open()
+def test_panels_fit_in_large_type_and_at_200_percent_all_is_reached_by_scrolling_down(visit):
+    page = visit().open()
+    small = page.get_by_test_id("token-1").bounding_box()["height"]
+    page.get_by_test_id("transport-large").click()
+    for width, height in ((1440, 900), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        for panel in ("tokens", "attention", "next", "kv", "step"):
+            page.wait_for_function(FITS, arg=panel)
+        assert page.get_by_test_id("token-1").bounding_box()["height"] > 1.2 * small
+        assert page.evaluate("document.documentElement.scrollHeight <= document.documentElement.clientHeight")
+    page.get_by_test_id("transport-large").click()
+    page.set_viewport_size({"width": 720, "height": 450})  # what 1440 x 900 is at 200 %
+    page.get_by_test_id("workspace").locator(".grid.narrow").wait_for()
     for panel in ("tokens", "attention", "next", "kv", "step"):
         place = page.get_by_test_id(f"panel-{panel}")
         place.scroll_into_view_if_needed()
