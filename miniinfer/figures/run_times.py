@@ -92,8 +92,8 @@ def steps_time_figure(steps: Sequence[StepMeta], cursor: int, colours: Palette, 
     for meta, whole in zip(steps, wholes, strict=True):
         if whole > top:
             figure.add_annotation(
-                x=meta.step, y=top, text=f"cut: {ms(whole)}", showarrow=False, xanchor="left", xshift=10,
-                yanchor="top", font={"size": 11, "color": colours.quiet},
+                x=meta.step, y=top, text=f"cut: {ms(whole)}", showarrow=False, xanchor="center",
+                yanchor="bottom", font={"size": 11, "color": colours.quiet},
             )
     if xs[0] <= cursor <= xs[-1]:
         figure.add_shape(
