@@ -136,3 +136,16 @@ def test_too_many_letters_are_a_sentence(tour: Tour) -> None:
         expect(page.locator(".st-key-panel_error")).to_contain_text(answer, timeout=LONG)
         assert page.evaluate(WIDER) == []
     assert tour.errors == []
+
+
+def test_half_a_character_becomes_a_sign_before_it_is_sent(tour: Tour) -> None:
+    page = tour.page
+    tour.go("Workspace")
+    prompt = page.get_by_test_id("stSidebar").get_by_label("Prompt", exact=True)
+    prompt.evaluate("""area => {
+        Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(area, "half\\ud800 of it");
+        area.dispatchEvent(new Event("input", { bubbles: true })); }""")
+    expect(prompt).to_have_value("half\ufffd of it")
+    page.get_by_role("button", name="New run").click()
+    expect(page.get_by_test_id("transport")).to_contain_text("half\ufffd of it")
+    assert tour.errors == []

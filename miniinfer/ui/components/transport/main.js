@@ -6,6 +6,7 @@ import { listenKeys } from "../shared/keyboard.js";
 import { getKeys } from "../shared/keys.js";
 import { promptly } from "../shared/promptly.js";
 import { readTheme } from "../shared/theme.js";
+import { keepWellFormed } from "../shared/wellformed.js";
 import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
@@ -62,6 +63,7 @@ function build(bus, parent) {
     listenKeys(bus),
     getKeys().add(mount.help.keys),
     keepAddress(bus),
+    keepWellFormed(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     () => stopPaint(),
     () => mount.bar.stop?.(),
