@@ -9,6 +9,7 @@ from miniinfer.hosting import Hosting, guarded
 from miniinfer.passphrase import make_verifier
 from miniinfer.ui.attempts import FIRST_SECONDS, FORGOTTEN_SECONDS, MOST_ADDRESSES, MOST_SECONDS, Attempts
 from miniinfer.ui.gate import COOKIE, FOREIGN, GOOD_FOR_SECONDS, Gate
+from tests.ui import asynchronous
 
 PHRASE = "grün & lang genug"
 
@@ -55,7 +56,7 @@ class Visitor:
         async def send(message):
             sent.append(message)
 
-        asyncio.run(self.gate(scope, receive, send))
+        asynchronous.run(self.gate(scope, receive, send))
         if kind == "websocket":
             return (101 if sent[0]["type"] == "websocket.accept" else 403), {}, ""
         headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
@@ -183,7 +184,7 @@ def test_a_class_that_enters_at_once_from_one_address_is_let_in(visitor):
         await asyncio.gather(*(one() for _ in range(8)))
         return answers
 
-    assert asyncio.run(everybody()) == [303] * 8
+    assert asynchronous.run(everybody()) == [303] * 8
 
 
 def test_hostile_forms_are_wrong_phrases(visitor):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 from typing import Any
 
 from miniinfer.ui.headers import INDEX, SecurityHeaders, content_security_policy
+from tests.ui import asynchronous
 
 
 def answer(scope_type: str, own: list[tuple[bytes, bytes]]) -> list[dict[str, Any]]:
@@ -20,7 +20,7 @@ def answer(scope_type: str, own: list[tuple[bytes, bytes]]) -> list[dict[str, An
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(SecurityHeaders(app)({"type": scope_type}, None, send))  # type: ignore[arg-type]
+    asynchronous.run(SecurityHeaders(app)({"type": scope_type}, None, send))  # type: ignore[arg-type]
     return sent
 
 

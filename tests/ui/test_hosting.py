@@ -1,6 +1,5 @@
 """What is different on a server that others can reach: limits, files, the door. Each is said in one sentence."""
 
-import asyncio
 import json
 import logging
 import math
@@ -21,6 +20,7 @@ from miniinfer.ui.hosting import why_closed
 from miniinfer.ui.model_host import ModelHost, ModelKey
 from miniinfer.ui.open_sessions import OpenSessions
 from miniinfer.ui.session import Session
+from tests.ui import asynchronous
 
 SHORT = SamplingParams(max_new_tokens=3)
 
@@ -175,7 +175,7 @@ def test_health_says_when_the_model_failed_without_saying_where_it_lies(monkeypa
     host = ModelHost()
     monkeypatch.setattr(serving, "get_host", lambda: host)
     host._load(ModelKey())
-    answer = asyncio.run(serving._health(None))
+    answer = asynchronous.run(serving._health(None))
     assert answer.status_code == 503
     assert json.loads(answer.body)["status"] == "failed"
     assert b"somebody" not in answer.body

@@ -87,7 +87,8 @@ class Bus {
   /** What the transport needs to know of the run, from the history or, on other pages, from the transport's own data. */
   get run() {
     const { history, frame } = this.store;
-    if (this.driver && history) return fromHistory(history);
+    // What the transport was told on a page with a workspace is as old as that page: the history knows better.
+    if (history && (this.driver || frame?.has_driver)) return fromHistory(history);
     return frame?.run ? frame : history ? fromHistory(history) : null;
   }
 
