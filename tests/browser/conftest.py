@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, WebSocket, expect, sync_playwright
 
 from miniinfer.cli.browser import find_chromium
-from miniinfer.models.paths import models_dir
+from miniinfer.models.paths import data_home
 
 ROOT = Path(__file__).parents[2]
 APP = ROOT / "serve.py"
@@ -44,8 +44,11 @@ def free_port() -> int:
 
 
 def home_with_models(folder: Path) -> dict[str, str]:
-    """The environment of an app that keeps its runs in this folder, and finds the models that are on disk already."""
-    (folder / "models").symlink_to(models_dir(), target_is_directory=True)
+    """The environment of an app that keeps its runs in this folder, and finds the models that are on disk already, and
+    the compiled core: else each such app would compile its own while it is tested."""
+    (data_home() / "native").mkdir(parents=True, exist_ok=True)
+    for name in ("models", "native"):
+        (folder / name).symlink_to(data_home() / name, target_is_directory=True)
     return {"MINIINFER_HOME": str(folder)}
 
 
