@@ -30,7 +30,7 @@ def draw_table_twin(
         frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto",
         column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
-    left, *places = st.columns([4, 3, 3] if narrow else [8, 2, 2], vertical_alignment="center")
+    left, *places = st.columns([3, 3, 4] if narrow else [8, 2, 2], vertical_alignment="center")
     if isinstance(source, Provenance):
         left.caption(f"Figures: {source.value}.")
     else:
