@@ -8,11 +8,12 @@ import pytest
 
 from bench import interface
 from tests.bench.test_benches import sane
+from tests.ui.asynchronous import in_a_thread
 
 
 @pytest.mark.browser
 def test_interface(model_path: Path) -> None:
-    found = sane(interface.measure(interface.Size(contexts=(24,), events=2)))
+    found = sane(in_a_thread(interface.measure, interface.Size(contexts=(24,), events=2)))
     start = [name for name in found if name.startswith("server start to ")]
     assert [found[name].unit for name in start] == ["s"] * 3
     times = [found[name].value for name in start]
