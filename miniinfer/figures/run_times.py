@@ -93,7 +93,7 @@ def steps_time_figure(steps: Sequence[StepMeta], cursor: int, colours: Palette, 
         if whole > top:
             figure.add_annotation(
                 x=meta.step, y=top, text=f"cut: {ms(whole)}", showarrow=False, xanchor="center",
-                yanchor="bottom", font={"size": 11, "color": colours.quiet},
+                yanchor="top", bgcolor=colours.grid, font={"size": 11, "color": colours.text},
             )
     if xs[0] <= cursor <= xs[-1]:
         figure.add_shape(
