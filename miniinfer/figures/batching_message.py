@@ -53,9 +53,10 @@ def step_entry(trace: BatchTrace, step: BatchStep, sums: StepSums) -> dict[str, 
 
 def encode_batch(
     trace: BatchTrace, run_id: str, name: str, entries: Sequence[Mapping[str, Any]], *,
-    device: str, ask: int, have: int, error: str | None = None,
+    device: str, ask: int, have: int, resume: int = 0, error: str | None = None,
 ) -> bytes:
-    """What a browser that has `have` steps lacks. entries: `step_entry` of every step."""
+    """What a browser that has `have` steps lacks. entries: `step_entry` of every step. resume: a step that a browser
+    which sees the batch for the first time shall go to."""
     place = places(trace)
     header: dict[str, Any] = {
         "v": 1, "ask": ask, "error": error,
@@ -64,7 +65,7 @@ def encode_batch(
             "served": describe_settings(trace), "budget": trace.settings.token_budget,
             "max_seqs": trace.settings.max_seqs, "block_size": trace.settings.block_size,
             "num_blocks": trace.num_blocks, "block_bytes": trace.block_bytes, "static":
-            trace.settings.batching == "static", "finished": trace.finished,
+            trace.settings.batching == "static", "finished": trace.finished, "resume": resume,
             "requests": [
                 {
                     "id": r.request_id, "prompt": r.prompt[:SHOWN_PROMPT], "chat": r.chat, "arrival": r.arrival,

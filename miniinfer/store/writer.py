@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable
 
 from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
-Snapshot = Callable[[], SavedRun | None]
+Snapshot = Callable[[], SavedRun | SavedBatch | None]
 SETTLE_SECONDS = 0.3  # what changes again within this is written once
 MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are written less often
 
@@ -30,7 +31,8 @@ class RunWriter:
         self._thread.start()
 
     def changed(self, key: object, snapshot: Snapshot) -> None:
-        """Have this run written soon. `snapshot` is called in the writer's thread; None leaves the run out."""
+        """Have this run, or a session's batch, written soon. `snapshot` is called in the writer's thread; None leaves
+        it out."""
         with self._wake:
             self._pending[key] = snapshot
             self._wake.notify()
@@ -71,8 +73,11 @@ class RunWriter:
 
     def _write(self, snapshots: list[Snapshot]) -> None:
         try:
-            runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
-            self._store.save(runs)
+            found = [snapshot() for snapshot in snapshots]
+            self._store.save([one for one in found if isinstance(one, SavedRun)])
+            for one in found:
+                if isinstance(one, SavedBatch):
+                    self._store.save_batch(one)
             self.problem = None
         except StoreError as error:
             self.problem = str(error)

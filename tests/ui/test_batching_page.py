@@ -12,7 +12,7 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.figures.batching_message import NOBODY
 from miniinfer.figures.payload import unpack
-from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS
+from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS, PRESETS
 from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
 from miniinfer.ui import batching_host
 from miniinfer.ui.batching_form import frame_of
@@ -167,6 +167,15 @@ def test_what_was_changed_stays_under_a_name_of_its_own_when_a_preset_is_chosen(
     choose("Own requests")
     assert [r.request_id for r in batch_of(app).trace.requests] == ["changed"]
     assert app.test.selectbox(key="batching_preset").options[3:] == ["Own requests", "Own requests 2"]
+
+
+def test_a_set_of_ones_own_can_be_deleted(app: App):
+    batching(app)
+    fill(app, [BatchRequest("mine", "Hello", _greedy(3))])
+    show(app, "Requests and settings")
+    press(app, "batching_delete")
+    assert app.test.selectbox(key="batching_preset").options == [preset.name for preset in PRESETS]
+    assert batch_of(app).trace.requests == ONE_LONG.requests
 
 
 def test_records_of_the_four_outcomes_count_while_they_are_there(app: App, monkeypatch: pytest.MonkeyPatch):
