@@ -173,7 +173,10 @@ def draw_preset(session: Session) -> None:
 def draw_notices(session: Session) -> None:
     """What keeps the form from running, and each request that does not run, by name."""
     trace = session.batch.trace
-    lines = [st.session_state.get(BACK), st.session_state.get(ERROR), *st.session_state.get(REFUSED, ())]
+    if back := st.session_state.get(BACK):
+        with st.container(key="batching_back"):
+            st.text(back)
+    lines = [st.session_state.get(ERROR), *st.session_state.get(REFUSED, ())]
     lines += trace.refused.values() if trace is not None else []
     lines.append(st.session_state.get(NOTICE))
     if shown := [line for line in lines if line]:

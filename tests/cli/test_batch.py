@@ -142,7 +142,7 @@ def test_a_file_that_is_not_there(command: Run, tmp_path: Path) -> None:
     assert "none.jsonl cannot be read" in err
 
 
-@pytest.mark.parametrize("options", [("--json",), ("--json", "--static"), ()])
+@pytest.mark.parametrize("options", [("--json",), ("--static",)])
 def test_an_interrupt_ends_it_in_good_order(
     command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
