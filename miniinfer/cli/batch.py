@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(options: argparse.Namespace) -> None:
     """Raises BadInputError: a setting out of range, a line of the file that is no request, a model that is not
     there."""
-    from miniinfer.cli.batch_file import read_requests
+    from miniinfer.trace.batch_file import read_requests
     from miniinfer.trace.batch_settings import BatchSettings
 
     options.settings = BatchSettings(

@@ -15,6 +15,7 @@ from miniinfer.figures.payload import pack
 from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_records import BatchRow, BatchStep, BatchTrace, BlockGrid
+from miniinfer.trace.batch_settings import POLICY_NAMES
 from miniinfer.trace.batch_tally import StepSums
 from miniinfer.trace.records import TokenInfo
 
@@ -87,8 +88,7 @@ def describe_settings(trace: BatchTrace) -> str:
     """How the requests are served, on one line."""
     s = trace.settings
     paging = "prefix sharing" if s.shares_prefixes else "paging" if s.paging else "no paging"
-    policy = f", {s.policy}" if s.batching == "continuous" else ""
-    return f"{WORDS[s.batching]}{policy}, {paging}"
+    return f"{WORDS[s.batching]}, {POLICY_NAMES[s.policy]}, {paging}"
 
 
 def places(trace: BatchTrace) -> dict[str, int]:

@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from miniinfer.config import POLICIES
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.palette import Palette, palette
 from miniinfer.trace.batch_presets import PRESETS, Preset
@@ -24,11 +23,6 @@ GOTO = "batching_goto"
 BACK = "batching_back"  # what came back when the page was loaded anew, in a sentence
 PRESET, OWN_SETS, CHOSEN = "batching_preset", "batching_own_sets", "batching_chosen"
 OWN = "Own requests"
-POLICY_NAMES = {
-    "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
-    "decode-first": "decode first",
-}  # fmt: skip
-assert set(POLICY_NAMES) == set(POLICIES)
 
 
 @dataclass(frozen=True)
@@ -173,7 +167,8 @@ def draw_preset(session: Session) -> None:
 def draw_notices(session: Session) -> None:
     """What keeps the form from running, and each request that does not run, by name."""
     trace = session.batch.trace
-    if back := st.session_state.get(BACK):
+    back = st.session_state.get(BACK)
+    if back and (trace is None or len(trace.steps) <= session.batch.resume or not session.batch.resume):
         with st.container(key="batching_back"):
             st.text(back)
     lines = [st.session_state.get(ERROR), *st.session_state.get(REFUSED, ())]

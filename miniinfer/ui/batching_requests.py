@@ -8,9 +8,10 @@ import streamlit as st
 
 from miniinfer.config import POLICIES, PROCESSOR_NAMES, SamplingParams
 from miniinfer.errors import MiniInferError
-from miniinfer.trace.batch_settings import draw_arrivals
+from miniinfer.trace.batch_settings import POLICY_NAMES, draw_arrivals
+from miniinfer.ui.batching_file import draw_file
 from miniinfer.ui.batching_form import MAX_REQUESTS, MORE, USUAL, with_arrivals
-from miniinfer.ui.batching_look import ERROR, POLICY_NAMES, VERSION, BatchLook, Form, delete_own, form
+from miniinfer.ui.batching_look import ERROR, VERSION, BatchLook, Form, delete_own, form
 
 DRAWN = "batching_requests_drawn"  # whether the view stood there in the last run
 BASE = "batching_base"
@@ -109,6 +110,7 @@ def _draw_arrivals(filled: Form, look: BatchLook) -> None:
             st.session_state[VERSION] += 1
 
         st.button("Draw arrivals", key="batching_draw", on_click=draw, help="Fills the column “arrives”.")
+        draw_file()
         if filled.own is not None:
             st.button(
                 "Delete this set", key="batching_delete", on_click=lambda: delete_own(look.session),
@@ -128,7 +130,7 @@ def _settings(base: dict[str, Any], version: int) -> dict[str, Any]:
     policy = st.selectbox(
         "Who is served first", list(POLICIES), index=list(POLICIES).index(base["policy"]), key=key("policy"),
         format_func=POLICY_NAMES.__getitem__,
-        help="Of continuous batching; a static batch is formed in order of arrival.",
+        help="Continuous: who is asked first in each step. Static: who is in the next batch.",
     )
     st.caption(POLICIES[policy])
     paging = st.toggle(
