@@ -108,7 +108,7 @@ def _run(
 ) -> PrecisionRun:  # fmt: skip
     model = course.model
     return PrecisionRun(
-        name, model.weights.nbytes, model.weights.embedding.nbytes,
+        name, course.engine.backend.name, model.weights.nbytes, model.weights.embedding.nbytes,
         model.config.kv_bytes_per_token(model.weights.dtype.itemsize), allocator_bytes(course.engine.device),
         prefill_ms, Stats.of(taken, 1 + WARM_UP),
         statistics.median(a / b for a, b in zip(taken, reference, strict=True)), *distance,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -15,14 +17,22 @@ from miniinfer.ui.run_look import LiveRunLook
 
 if TYPE_CHECKING:
     from miniinfer.measure.progress import Measurement
+    from miniinfer.models.loader import LoadedModel
 
 TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
 MAX_RESULTS = 24
 POLL_SECONDS = 0.5
+ROOM = 32  # positions behind a decode step that is measured: its rounds
 
 
 class CostLook(LiveRunLook):
     """A live run, and what was measured beside it."""
+
+    @cached_property
+    def model(self) -> LoadedModel:
+        """That of the run, and its engines compute with the run's backend: what is measured is what runs."""
+        backend = self.run.engine.backend
+        return dataclasses.replace(super().model, choose_backend=lambda _weights: backend)
 
     @property
     def dtype(self) -> str:
@@ -48,6 +58,13 @@ class CostLook(LiveRunLook):
         except MiniInferError as error:
             return str(error)
         return found or "This machine has not been calibrated yet: it takes about two seconds."
+
+
+def decode_length(look: CostLook) -> int:
+    """Positions in the cache about which a decode step of this run is measured: its newest, as far as there is room for
+    the rounds in the model's context."""
+    newest = max(look.run.seq.num_computed_tokens, look.run.info.num_prompt_tokens + 1)
+    return max(1, min(newest, look.run.engine.context_length - ROOM))
 
 
 def task() -> CostTask | None:

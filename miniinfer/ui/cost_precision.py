@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -133,15 +134,15 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
     """Loads in the task's own thread, so that other tabs go on; what was loaded is forgotten with the measurement."""
     from miniinfer.measure.precision import measure_precision
     from miniinfer.models.loader import load_model
+    from miniinfer.native.choose import choose_backend
 
     model, info = look.model, look.run.info
+    choose = partial(choose_backend, "auto" if info.backend == "native" else "torch")  # each as this run, if it can
     others = [dtype for dtype in dtypes_for(look) if dtype != info.dtype]
     models: dict[str, ModelLike] = {info.dtype: model}
     for dtype in others:
         say(f"loading the model in {dtype}")
-        loaded = load_model(
-            model.source, device=info.device, dtype=dtype, choose_backend=model.choose_backend
-        )
+        loaded = load_model(model.source, device=info.device, dtype=dtype, choose_backend=choose)
         if loaded.config != model.config:
             raise MiniInferError("The model's file has changed since this run began: start a new run.")
         models[dtype] = loaded

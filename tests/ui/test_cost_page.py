@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from miniinfer.engine.backend import ChooseBackend
+from miniinfer.engine.backend import TORCH, ChooseBackend, backend_of
 from miniinfer.figures.cost_words import ms
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
@@ -22,12 +22,12 @@ from miniinfer.measure.curve import measure_curve
 from miniinfer.measure.precision import measure_precision
 from miniinfer.measure.progress import Progress, run_through
 from miniinfer.models.loader import LoadedModel
-from miniinfer.ui.cost_look import NOTICE, TASK, CostLook
+from miniinfer.ui.cost_look import NOTICE, TASK, CostLook, decode_length
 from miniinfer.ui.cost_page import VIEWS
 from miniinfer.ui.cost_precision import dtypes_for
 from miniinfer.ui.cost_predict import answer_of
 from tests.engine.tiny import tiny_model
-from tests.measure.helpers import IDS, calibration, step_times
+from tests.measure.helpers import IDS, calibration, comparison, step_times
 from tests.ui.app_test import App
 from tests.ui.cost_app import cost, endless, finish, frame, give, plots, press, run_of, show, state, texts
 from tests.ui.waiting import wait_until
@@ -57,9 +57,11 @@ def test_opening_a_view_measures_nothing_and_says_what_to_do(app: App, view: str
     assert list(engine.sequences) == ["r1"]  # type: ignore[union-attr]
     assert not any(thread.name == "measurement" for thread in threading.enumerate())
     assert list(home.iterdir()) == []
-    assert len(plots(app)) == {"Where time goes": 2, "Precision": 0, "Predict": 0}.get(view, 1), "what the run holds"
+    held = {"Where time goes": 2, "Backends": 0, "Precision": 0, "Predict": 0}
+    assert len(plots(app)) == held.get(view, 1), "what the run holds"
     assert {"Where time goes": "as it was stepped", "Why": "has not been calibrated yet",
-            "Per token": "measure at some lengths", "Cache on / off": "The proof and both times will stand here",
+            "Per token": "measure at some lengths", "Backends": "what does Python cost?",
+            "Cache on / off": "The proof and both times will stand here",
             "Precision": "packed: the file's own 4-bit blocks", "Predict": "Which bar is longer",
             }[view] in texts(app)  # fmt: skip
 
@@ -234,6 +236,7 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
 
     def load(source: Path, *, device: str, dtype: str, choose_backend: ChooseBackend) -> LoadedModel:
         assert (source, device) == (model.source, "cpu")
+        assert choose_backend(model.weights) is TORCH, "as this run is computed"
         twin = dataclasses.replace(model)
         loaded[dtype] = weakref.ref(twin)
         return twin
@@ -245,6 +248,7 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
     assert "All 32 output tokens are the same in float32, bfloat16 and packed" in texts(app)
     assert len(plots(app)) == 2
     assert frame(app)["precision"].tolist() == ["float32", "bfloat16", "packed"]
+    assert set(frame(app)["backend"]) == {"torch"}
     assert frame(app)["logit difference"].tolist() == frame(app)["KL, nats"].tolist() == [0, 0, 0]
     gc.collect()
     assert set(loaded) == {"bfloat16", "packed"}
@@ -301,6 +305,55 @@ def test_tokens_are_never_markup(app: App) -> None:
     assert not any(sign in text for text in app.marked_up if "style" not in text)
 
 
+def test_what_is_measured_is_computed_by_the_backend_of_the_run(app: App, model: LoadedModel) -> None:
+    """A session may have chosen torch although its model would take the core."""
+    cost(app, step=1)
+    look = CostLook(app.session, run_of(app))
+
+    class Core:
+        name = "native"
+
+    object.__setattr__(model, "choose_backend", lambda weights: Core())
+    try:
+        assert backend_of(look.model) is run_of(app).engine.backend is TORCH
+    finally:
+        object.__setattr__(model, "choose_backend", lambda weights: TORCH)
+
+
+def test_backends_are_measured_in_turn_or_torch_alone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIINFER_NATIVE", "0")
+    monkeypatch.setattr("miniinfer.measure.backends.BUFFER_BYTES", 2**22)
+    cost(app, "Backends", step=2)
+    assert "The compiled core is turned off by MINIINFER_NATIVE." in texts(app)
+    assert app.test.button(key="cost_measure_backends").label == "Measure torch alone"
+    steps = [m.step_ms for m in run_of(app).steps]
+    finish(press(app, "cost_measure_backends"))
+    assert state(app, NOTICE) is None
+    assert [m.step_ms for m in run_of(app).steps] == steps
+    assert "A decode step with 6 in the cache takes" in texts(app)
+    assert "turned off" in texts(app)
+    table = frame(app).set_index("stage")
+    assert "ratio" not in table
+    assert table["torch ms"].drop("step").sum() == pytest.approx(table.loc["step", "torch ms"])
+    assert table.loc["attn_scores", "torch operations"] > 30
+    give(app, "backends", comparison())
+    app.run()
+    assert "torch takes 2.5 times as long" in texts(app)
+    assert [trace["name"] for trace in plots(app)[1]["data"]] == ["torch", "native", "moving its bytes (estimated)"]
+    assert len(plots(app)) == 2
+
+
+def test_a_run_at_the_end_of_its_context_is_measured_before_it(app: App) -> None:
+    cost(app, step=1)
+    look, run = CostLook(app.session, run_of(app)), run_of(app)
+    run.seq.num_computed_tokens, kept = 8191, run.seq.num_computed_tokens
+    try:
+        assert decode_length(look) == 8192 - 32
+    finally:
+        run.seq.num_computed_tokens = kept
+    assert decode_length(look) == 6
+
+
 def test_a_result_belongs_to_its_run(app: App) -> None:
     cost(app, "Cache on / off", step=1)
     measured = measure_cache_off(tiny_model(), IDS, prompt=7, tokens=2, lengths=(8,), rounds=1)
@@ -314,14 +367,14 @@ def test_a_result_belongs_to_its_run(app: App) -> None:
 
 def test_a_guess_is_answered_by_the_run_itself(app: App) -> None:
     cost(app, "Predict", step=1)
-    assert answer_of(run_of(app)) is None
+    assert answer_of(run_of(app), 8) is None
     app.test.radio(key="cost_longer").set_value("decode")
     app.test.number_input(key="cost_factor").set_value(3.0)
     next(b for b in app.test.button if b.label == "Reveal").click()
     app.run()
     steps = run_of(app).steps
     assert len(steps) == 9
-    found = answer_of(run_of(app))
+    found = answer_of(run_of(app), 8)
     assert found is not None
     assert found.prefill_ms == steps[0].step_ms
     assert found.decode_ms == pytest.approx(sum(m.step_ms for m in steps[1:]))
@@ -330,8 +383,30 @@ def test_a_guess_is_answered_by_the_run_itself(app: App) -> None:
     assert f"**{verdict}: the {found.longer} bar is longer" in texts(app)
     assert "You said decode, and 3 times" in texts(app)
     assert len(frame(app)) == 9
+    app.session.step_to(20, 60)
+    app.run()
+    assert "decode, 8 tokens" in plots(app)[0]["data"][0]["y"], "what was asked about stays what is answered"
     press(app, "cost_guess_again")
-    assert "Which bar is longer" in texts(app)
+    assert "the 19 decode steps after it" in texts(app)
+
+
+def test_a_guess_about_a_prompt_in_parts_waits_for_its_end(app: App) -> None:
+    """More prefill steps than the decode steps that are asked about."""
+    info = run_of(app).info
+    params = dataclasses.replace(info.params, max_new_tokens=3)
+    app.session.new_run("one two three four five six seven", params, chat=False, one_pass=False)
+    cost(app, "Predict", step=1)
+    assert "the 2 decode steps after it" in texts(app), "no more than the run can have"
+    next(b for b in app.test.button if b.label == "Reveal").click()
+    app.run()
+    run = run_of(app)
+    prefill = [m for m in run.steps if m.phase == "prefill"]
+    assert len(prefill) > 3
+    found = answer_of(run, 2)
+    assert found is not None
+    assert found.decodes == tuple(m.step_ms for m in run.steps[-2:])
+    assert found.prefill_ms == pytest.approx(sum(m.step_ms for m in run.steps[:-2]))
+    assert f"the {found.longer} bar is longer" in texts(app)
 
 
 def test_without_a_model_the_page_says_what_will_stand_here(open_app: Callable[..., App], gate: Any) -> None:
