@@ -16,6 +16,7 @@ from miniinfer.measure.summary import StageSplit, split_of
 
 MOVING, ASKING, REST = "moving bytes", "asking torch", "everything else"
 OTHERS = "all others"
+ROOMY = 0.18  # of the longest bar: room for its milliseconds
 SHOWN = 0.01  # of the slowest step: stages with less in every backend share a row
 
 
@@ -28,16 +29,17 @@ def split_figure(found: BackendComparison, colours: Palette, height: int) -> go.
         (ASKING, [sum(s.asking_ms for s in split) for split in splits], colours.series[0]),
         (REST, [sum(s.rest_ms for s in split) for split in splits], colours.series[5]),
     )
+    longest = max(run.step.step_ms for run in found.runs)
     for name, values, colour in parts:
         figure.add_bar(
             x=values, y=[run.backend for run in found.runs], orientation="h", name=name, marker_color=colour, width=0.6,
-            text=[ms(v) for v in values], textposition="inside", insidetextanchor="middle", constraintext="none",
-            hovertemplate=f"%{{y}}: {name} %{{text}}<extra></extra>",
+            text=[ms(v) if v > ROOMY * longest else "" for v in values], textposition="inside", textangle=0,
+            insidetextanchor="middle", constraintext="none", customdata=[ms(v) for v in values],
+            hovertemplate=f"%{{y}}: {name} %{{customdata}}<extra></extra>",
         )
-    figure.update_xaxes(title="ms of a step", rangemode="tozero")
+    figure.update_xaxes(title="ms of a step, with a clock at every stage", rangemode="tozero")
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    plain(figure, colours, height, barmode="stack")
-    return figure.update_layout(uniformtext={"minsize": 11, "mode": "hide"}, legend={"traceorder": "normal"})
+    return plain(figure, colours, height, barmode="stack").update_layout(legend={"traceorder": "normal"})
 
 
 def stages_figure(found: BackendComparison, order: Sequence[str], colours: Palette, height: int) -> go.Figure:
@@ -98,7 +100,7 @@ def backends_words(found: BackendComparison) -> str:
         "rounds. "
         f"{ASKING.capitalize()}: operations that Python asks torch for in one step ({asked}), each at the "
         f"{found.smallest.median_ms * 1000:.2f} µs of the smallest one here: the least that asking can cost. "
-        f"{REST.capitalize()}: arithmetic, memory that is new, threads that wait, larger operations' own preparation."
+        f"{REST.capitalize()}: arithmetic, new memory, threads that wait, what larger operations prepare."
     )
 
 

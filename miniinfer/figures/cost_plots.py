@@ -156,7 +156,8 @@ def _roofs(
     """What memory and arithmetic allow, over operations for each byte."""
     rate, bandwidth = calibration.operations_per_second[dtype], calibration.bytes_per_second
     ridge = rate / bandwidth
-    low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    reach = [*intensities, ridge]  # of a recording there may be no point at all
+    low, high = min(reach) / 2, max(reach) * 2
     figure.add_scatter(
         x=[low, ridge], y=[low * bandwidth / 1e9, rate / 1e9], mode="lines", name=f"memory, {bandwidth / 1e9:.1f} GB/s",
         line={"color": colours.series[2], "width": 2.5}, hoverinfo="skip",

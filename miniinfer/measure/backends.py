@@ -24,7 +24,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.measure.calibration import BUFFER_BYTES
 from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import BackendComparison, BackendRun, Stats
-from miniinfer.measure.stage_times import Watching
+from miniinfer.measure.stage_times import PLAIN, WATCHED, Watching
 from miniinfer.measure.workload import check_lengths, endless_params, own_engine, rounds_of, sequences_at, stretched
 
 SMALLEST = 1000  # operations on one number, timed together
@@ -99,8 +99,8 @@ def measure_backends(
     start = max(1, length - warm_up - rounds // 2)
     check_lengths([start], warm_up + rounds + 1, model.config.context_length)
     settings = endless_params(params, start + warm_up + rounds + 2)
-    courses = {b.name: _Course(own_engine(model, backend=b)) for b in backends}
-    for place, course in enumerate(courses.values()):
+    courses = [_Course(own_engine(model, backend=b)) for b in backends]
+    for place, course in enumerate(courses):
         filling = course.fill(stretched(ids, start), settings)
         yield from part(filling, 0.2 * place / len(courses), 0.2 * (place + 1) / len(courses))
     device = model.weights.device
@@ -112,21 +112,20 @@ def measure_backends(
             one.neg()
 
     jobs = {READ: lambda: clock.time(buffer.sum), SMALL: lambda: clock.time(smallest)}
-    for name, course in courses.items():
-        jobs |= {f"{name}, watched": course.watched_step, name: course.plain_step}
+    for place, course in enumerate(courses):
+        jobs |= {f"{WATCHED} {place}": course.watched_step, f"{PLAIN} {place}": course.plain_step}
     taken = yield from part(
         rounds_of(jobs, rounds=rounds, warm_up=warm_up, text=f"decode at {length:,} tokens"), 0.2, 1
     )
-    first = courses[backends[0].name]
     runs = []
-    for name, course in courses.items():
-        same, difference = _held_against(course, first)
+    for place, course in enumerate(courses):
+        watched, plain = taken[f"{WATCHED} {place}"], taken[f"{PLAIN} {place}"]
+        ratio = statistics.median(a / b for a, b in zip(taken[f"{PLAIN} 0"], plain, strict=True))
+        same, difference = _held_against(course, courses[0])
         operations = course.operations()
         runs.append(BackendRun(
-            name, course.watching.result("decode", taken[f"{name}, watched"], taken[name], warm_up),
-            dict(operations.by_stage), operations.between,
-            statistics.median(a / b for a, b in zip(taken[backends[0].name], taken[name], strict=True)),
-            same, difference,
+            backends[place].name, course.watching.result("decode", watched, plain, warm_up),
+            dict(operations.by_stage), operations.between, ratio, same, difference,
         ))  # fmt: skip
     return BackendComparison(
         model.weights.precision, tuple(runs), buffer.nbytes, Stats.of(taken[READ], warm_up),

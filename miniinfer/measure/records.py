@@ -250,9 +250,9 @@ class PrecisionComparison:
 class BackendRun:
     """One backend's decode steps. ratio: median over the rounds of (the first backend / this), nobody watching.
 
-    operations: how many torch was asked for in one step, by kind of stage (a stage of the compiled core asks for none);
-    between: by what lies between the stages. num_same: tokens that are those of the first backend, from the start of
-    the rounds on; max_difference: of any logit up to the first that is not.
+    operations: how many torch was asked for in one step, by kind of stage (where the compiled core computes, for memory
+    alone); between: by what lies between the stages. num_same: tokens that are those of the first backend, from the
+    start of the rounds on; max_difference: of any logit up to the first that is not.
     """
 
     backend: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from miniinfer.engine.backend import TORCH, Backend
 from miniinfer.figures.cost_backends import (
     agreement_words,
     backends_headline,
@@ -26,13 +26,16 @@ from miniinfer.ui.page import card
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
+if TYPE_CHECKING:
+    from miniinfer.engine.backend import Backend
+
 VIEW = "backends"
 BARS, STAGES, TABLE = 170, 360, 190  # px
 MS, WHOLE = st.column_config.NumberColumn(format="%.2f"), st.column_config.NumberColumn(format="localized")
 THREE = st.column_config.NumberColumn(format="%.3f")
 OPERATIONS = st.column_config.NumberColumn(
-    format="localized", help="How many operations torch was asked for in one step. The compiled core's own stages ask "
-    "for none: each is one call into it."
+    format="localized", help="How many operations torch was asked for in one step. Where the compiled core computes, "
+    "torch is asked for memory alone."
 )
 COLUMNS = {
     "torch ms": MS, "native ms": MS, "ratio": MS, "bytes": WHOLE, "native bytes": WHOLE, "moving ms": THREE,
@@ -114,6 +117,7 @@ def _measure(look: CostLook, say: Say) -> Measurement[BackendComparison]:
 
 
 def _backends(look: CostLook) -> Iterator[Backend]:
+    from miniinfer.engine.backend import TORCH
     from miniinfer.native.choose import NATIVE
 
     yield TORCH

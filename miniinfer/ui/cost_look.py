@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -28,7 +27,7 @@ ROOM = 32  # positions behind a decode step that is measured: its rounds
 class CostLook(LiveRunLook):
     """A live run, and what was measured beside it."""
 
-    @cached_property
+    @property
     def model(self) -> LoadedModel:
         """That of the run, and its engines compute with the run's backend: what is measured is what runs."""
         backend = self.run.engine.backend

@@ -95,7 +95,7 @@ def _headline(steps: Sequence[CountedParts], calibration: Calibration | None, dt
         )
     moving = calibration.seconds(num_bytes) * 1000
     computing = operations / calibration.operations_per_second[dtype] * 1000
-    by_bytes, by_operations = f"moving its bytes {ms(moving)}, {weights}", f"its operations {ms(computing)}"
+    by_bytes, by_operations = f"moving its bytes takes {ms(moving)}, {weights}", f"its operations take {ms(computing)}"
     what, parts = (
         ("Not arithmetic, moving bytes", f"{by_operations}, {by_bytes}") if moving >= computing
         else ("Arithmetic, not moving bytes", f"{by_bytes}, {by_operations}")

@@ -28,7 +28,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
 LONG_PROMPT = 128  # tokens; longer ones are prefilled in fewer rounds
-FLAME, FINE_FLAME, BARS, TABLE = 186, 230, 300, 258  # px
+FLAME, FINE_FLAME, BARS, TABLE = 186, 212, 300, 258  # px
 STAGES_FIRST = "stages, then layers"
 NESTINGS: dict[str, Nesting] = {STAGES_FIRST: "stage", "layers, then stages": "layer"}
 AS_STEPPED, BESIDE = "as it was stepped", "measured beside it"

@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 import torch
 
+from miniinfer.cli.bench_table import bench_table
 from miniinfer.config import SamplingParams
+from miniinfer.engine.backend import TORCH, TorchBackend
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stages import attention
 from miniinfer.errors import BadInputError, MiniInferError
@@ -118,13 +120,16 @@ def test_times_of_the_curve_stand_among_its_costs() -> None:
 
 
 def test_the_bench_measures_what_fits_and_says_what_does_not() -> None:
-    size = Size((4, 512), (20,), prefill_rounds=2, decode_rounds=3, calibration_rounds=3, buffer_bytes=2**20)
-    found = run_through(measure_bench(tiny_model(), IDS, GREEDY, size))
+    size = Size((4, 512), (20,), 30, prefill_rounds=2, decode_rounds=3, calibration_rounds=3, buffer_bytes=2**20)
+    found = run_through(measure_bench(tiny_model(), IDS, GREEDY, size, [TORCH, TorchBackend()]))
     assert [s.num_tokens for s in found.prefill] == [4]
     assert [s.context_len for s in found.decode] == [20]
     assert "512 tokens do not fit into this model's context." in found.notes
     assert (found.calibration is not None) or "busy" in " ".join(found.notes)
-    assert found.dtype == "float32"
+    assert (found.dtype, found.backend) == ("float32", "torch")
+    assert found.backends is not None
+    assert found.backends.runs[0].step.context_len == 20, "no longer than the longest that fits"
+    assert "torch is asked for" in bench_table(found, "tiny", 1.0)
     assert found.kv_bytes_per_token == TINY.kv_bytes_per_token(4)
     with pytest.raises(BadInputError, match="too short"):
         run_through(measure_bench(tiny_model(), IDS, GREEDY, Size((512,), (512,))))

@@ -7,6 +7,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import torch
 
 from miniinfer.engine.backend import TORCH, ChooseBackend, backend_of
 from miniinfer.figures.cost_words import ms
+from miniinfer.measure import stage_times
+from miniinfer.measure.backends import measure_backends
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.calibration import CalibrationError, machine_of
 from miniinfer.measure.calibration_file import load_calibration, save_calibration
@@ -128,7 +131,10 @@ def test_times_of_a_run_that_came_back_are_called_recorded(app: App) -> None:
     assert "Steps 1 to 2 came back from a saved run" in texts(app)
 
 
-def test_steps_are_measured_beside_the_run_and_add_up(app: App) -> None:
+def test_steps_are_measured_beside_the_run_and_add_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("measure_prefill", "measure_decode"):
+        few = partial(_with_rounds, getattr(stage_times, name))
+        monkeypatch.setattr(stage_times, name, few)
     cost(app)
     run, ids = run_of(app), list(run_of(app).seq.token_ids)
     finish(press(app, "cost_measure_times"))
@@ -151,6 +157,11 @@ def test_steps_are_measured_beside_the_run_and_add_up(app: App) -> None:
     app.test.session_state["cost_way_r1"] = "as it was stepped"
     app.run()
     assert len(plots(app)) == 2
+
+
+def _with_rounds(measure: Callable[..., Any], *args: Any, rounds: int = 0) -> Any:
+    """The same in four rounds: enough to add up."""
+    return measure(*args, rounds=4)
 
 
 def test_a_roofline_has_its_points_from_the_run_and_its_roofs_from_a_calibration(app: App, home: Path) -> None:
@@ -242,10 +253,11 @@ def test_another_precision_is_loaded_on_request_and_forgotten(
         return twin
 
     monkeypatch.setattr("miniinfer.models.loader.load_model", load)
+    monkeypatch.setattr("miniinfer.measure.precision.measure_precision", partial(measure_precision, tokens=6))
     cost(app, "Precision", step=1)
     finish(press(app, "cost_measure_precision"))
     assert state(app, NOTICE) is None
-    assert "All 32 output tokens are the same in float32, bfloat16 and packed" in texts(app)
+    assert "All 6 output tokens are the same in float32, bfloat16 and packed" in texts(app)
     assert len(plots(app)) == 2
     assert frame(app)["precision"].tolist() == ["float32", "bfloat16", "packed"]
     assert set(frame(app)["backend"]) == {"torch"}
@@ -322,7 +334,8 @@ def test_what_is_measured_is_computed_by_the_backend_of_the_run(app: App, model:
 
 def test_backends_are_measured_in_turn_or_torch_alone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINIINFER_NATIVE", "0")
-    monkeypatch.setattr("miniinfer.measure.backends.BUFFER_BYTES", 2**22)
+    quick = partial(measure_backends, rounds=4, warm_up=1, buffer_bytes=2**22)
+    monkeypatch.setattr("miniinfer.measure.backends.measure_backends", quick)
     cost(app, "Backends", step=2)
     assert "The compiled core is turned off by MINIINFER_NATIVE." in texts(app)
     assert app.test.button(key="cost_measure_backends").label == "Measure torch alone"
@@ -330,7 +343,7 @@ def test_backends_are_measured_in_turn_or_torch_alone(app: App, monkeypatch: pyt
     finish(press(app, "cost_measure_backends"))
     assert state(app, NOTICE) is None
     assert [m.step_ms for m in run_of(app).steps] == steps
-    assert "A decode step with 6 in the cache takes" in texts(app)
+    assert "A decode step with 6 in the cache takes" in texts(app), "the run's newest position"
     assert "turned off" in texts(app)
     table = frame(app).set_index("stage")
     assert "ratio" not in table
