@@ -107,9 +107,9 @@ def backends_words(found: BackendComparison) -> str:
 def agreement_words(run: BackendRun, first: BackendRun) -> str:
     """Whether a backend says the same as the reference."""
     steps = run.step.plain.rounds + run.step.plain.warm_up
-    same = f"all {steps} tokens are" if run.num_same >= steps else f"the first {run.num_same} of {steps} tokens are"
+    same = f"all {steps}" if run.num_same >= steps else f"the first {run.num_same} of {steps}"
     return (
-        f"{same.capitalize()} the same in {run.backend} and {first.backend}; logits differ by at most "
+        f"{run.backend} and {first.backend} took the same token in {same} steps; up to there logits differ by at most "
         f"{run.max_difference:.1g}."
     )
 
@@ -122,9 +122,10 @@ def _figures(found: BackendComparison, column: Sequence[StageSplit]) -> dict[str
     row: dict[str, object] = {f"{run.backend} ms": s.ms for run, s in zip(found.runs, column, strict=True)}
     if len(column) > 1:
         row["ratio"] = column[0].ms / column[-1].ms if column[-1].ms > 0 else None
-    row |= {"bytes": column[0].num_bytes, "moving ms": found.moving_ms(column[0].num_bytes)}
+    row["bytes"] = column[0].num_bytes
     if _differs(found):
         row[f"{found.runs[-1].backend} bytes"] = column[-1].num_bytes
+    row["moving ms"] = found.moving_ms(min(s.num_bytes for s in column))
     return row | {f"{run.backend} operations": s.operations for run, s in zip(found.runs, column, strict=True)}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from miniinfer.figures.cost_plots import roofline_figure
+from miniinfer.figures.cost_roofline import roofline_figure
 from miniinfer.figures.cost_tables import roofline_table
 from miniinfer.figures.cost_words import machine_sentence, megabytes, ms
 from miniinfer.measure.records import Calibration, CountedParts, StepTimes
