@@ -47,9 +47,10 @@ def draw_cache_off(look: CostLook) -> None:
         cache_ratio_figure(found.lengths, look.colours, HEIGHT), key="cost_cache_ratio", config=PLOT,
         alt="How many times as long, and how many times as many positions",
     )
-    stats = found.lengths[0].on
+    stats, info = found.lengths[0].on, look.run.info
     sources = {
-        Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round",
+        Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round"
+        + ("; both ways by torch, for the core computes one row at a time" if info.backend == "native" else ""),
         Provenance.COMPUTED: "positions, differences and margins of logits",
     }
     draw_table_twin(cache_off_table(found), "cost_cache_off", sources, "cache-on-off.csv", columns=COLUMNS)

@@ -48,8 +48,8 @@ def test_a_cache_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         attention.write_kv(engine, state)
         state.k = turned
 
-    def broken(model, one_pass=256):  # type: ignore[no-untyped-def]
-        engine = own_engine(model, one_pass)
+    def broken(model, one_pass=256, backend=None):  # type: ignore[no-untyped-def]
+        engine = own_engine(model, one_pass, backend)
         if one_pass == 256:
             engine.program = replace_stage(build_program(model.config), "write_kv", stale)
         return engine
@@ -57,6 +57,21 @@ def test_a_cache_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(cache_off, "own_engine", broken)
     with pytest.raises(MiniInferError, match="engine has a bug"):
         run_through(measure_cache_off(tiny_model(), IDS, prompt=7, tokens=8, lengths=(20,), rounds=1))
+
+
+def test_both_ways_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the core would compute one of them, and the ratio would be that of two programs."""
+    chosen = []
+
+    def watched(*args, **options):  # type: ignore[no-untyped-def]
+        chosen.append(own_engine(*args, **options).backend)
+        return own_engine(*args, **options)
+
+    monkeypatch.setattr(cache_off, "own_engine", watched)
+    model = tiny_model()
+    object.__setattr__(model, "choose_backend", lambda _weights: TorchBackend())
+    run_through(measure_cache_off(model, IDS, prompt=3, tokens=2, lengths=(8,), rounds=1))
+    assert [backend is TORCH for backend in chosen] == [True, True]
 
 
 def test_lengths_that_do_not_fit_are_left_out() -> None:
