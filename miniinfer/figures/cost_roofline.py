@@ -14,9 +14,11 @@ from miniinfer.measure.records import Calibration, CountedParts
 from miniinfer.measure.summary import StageSum, by_stage
 
 LABELLED = 0.05  # points with at least this share of their step have a name
-NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
-ROOM = 0.65  # decades that a line of names needs to its left
-MOST_NAMES = 4
+NEAR = 0.4  # decades across within which points share their names' place
+UNDER_ROOF = 0.5  # decades below the roof from which on names fit under it
+ROOM_BELOW, ROOM_ABOVE = 0.6, 1.3  # decades for names, beside the points
+MOST_NAMES, A_LINE = 6, 2
+AWAY = 16  # px between a point and its names
 
 
 def roofline_figure(
@@ -33,7 +35,7 @@ def roofline_figure(
         xs = [s.intensity for stages in points.values() for s in stages]
         _roofs(figure, calibration, dtype, xs, colours)
     look = {"prefill": (colours.series[0], "square"), "decode": (colours.series[1], "circle")}
-    named: list[tuple[list[StageSum], float, str]] = []  # neighbours, the time of their step, their colour
+    named: list[tuple[str, list[StageSum]]] = []  # phase, and neighbours that share the place of their names
     for step in steps:
         stages = points[step.phase]
         colour, symbol = look[step.phase]
@@ -47,33 +49,38 @@ def roofline_figure(
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[3]:.1%} of the step<br>"
             "%{customdata[2]} moved, %{x:.2f} operations a byte, %{y:.2f} GFLOP/s",
         )  # fmt: skip
-        places = neighbours([s for s in stages if s.ms / whole >= LABELLED])
-        named += [(place, whole, colour) for place in places]
-    # From left to right: a line of names stands at the left of its points if there is room up to the place before.
-    named.sort(key=lambda one: one[0][0].intensity)
-    for number, (place, whole, colour) in enumerate(named):
-        before = named[number - 1][0][0].intensity if number else 0.0
-        left = before == 0 or math.log10(place[0].intensity / before) > ROOM
-        _add_names(figure, place, whole, order, colour, left=left)
+        named += [(step.phase, place) for place in neighbours([s for s in stages if s.ms / whole >= LABELLED])]
     shown = [s for stages in points.values() for s in stages]
+    above: list[float] = []  # where names stand above their points already
+    for phase, place in named:
+        highest, at = max(s.operations_per_second for s in place), max(place, key=lambda s: s.ms).intensity
+        high = calibration is None or math.log10(_roof(calibration, dtype, at) / highest) < UNDER_ROOF
+        up = high and not any(abs(math.log10(at / other)) < NEAR for other in above)
+        above += [at] * up
+        _add_names(figure, place, order, look[phase][0], up=up)
     if shown:
+        rates = [s.operations_per_second / 1e9 for s in shown]
+        top = max(*rates, calibration.operations_per_second[dtype] / 1e9 if calibration else 0)
         figure.update_xaxes(log_axis([s.intensity for s in shown]))
-        figure.update_yaxes(log_axis([s.operations_per_second / 1e9 for s in shown], digits=(1,)))
+        figure.update_yaxes(
+            log_axis(rates, digits=(1,)), range=[math.log10(min(rates)) - ROOM_BELOW, math.log10(top) + ROOM_ABOVE]
+        )
     figure.update_xaxes(title="operations for each byte moved (computed)")
     figure.update_yaxes(title="GFLOP/s (measured)")
     return plain(figure, colours, height)
 
 
 def _add_names(
-    figure: go.Figure, place: Sequence[StageSum], whole: float, order: Sequence[str], colour: str, *, left: bool
+    figure: go.Figure, place: Sequence[StageSum], order: Sequence[str], colour: str, *, up: bool
 ) -> None:
-    """One line beside the largest of some neighbours, the slowest first. left: on which side."""
+    """Above or below some neighbours, the slowest first."""
     ranked = sorted(place, key=lambda s: -s.ms)
     names = [stage_name(s.stage, order) for s in ranked[:MOST_NAMES]] + ["…"] * (len(ranked) > MOST_NAMES)
-    away = _size(ranked[0].ms / whole) / 2 + 6
+    lines = [", ".join(names[i : i + A_LINE]) for i in range(0, len(names), A_LINE)]
+    rates = [s.operations_per_second / 1e9 for s in place]
     figure.add_annotation(
-        x=math.log10(ranked[0].intensity), y=math.log10(ranked[0].operations_per_second / 1e9), showarrow=False,
-        text=", ".join(names), xanchor="right" if left else "left", xshift=-away if left else away, yanchor="middle",
+        x=math.log10(ranked[0].intensity), y=math.log10(max(rates) if up else min(rates)), showarrow=False,
+        text=",<br>".join(lines), yanchor="bottom" if up else "top", yshift=AWAY if up else -AWAY,
         font={"size": 11, "color": colour},
     )
 
@@ -81,6 +88,11 @@ def _add_names(
 def _size(share: float) -> float:
     """Diameter in px of a point, by its share of the step."""
     return 7 + 40 * share**0.5
+
+
+def _roof(calibration: Calibration, dtype: str, intensity: float) -> float:
+    """Operations a second that the machine allows at so many of them for each byte."""
+    return min(calibration.bytes_per_second * intensity, calibration.operations_per_second[dtype])
 
 
 def _roofs(
@@ -102,13 +114,11 @@ def _roofs(
 
 
 def neighbours(stages: Sequence[StageSum]) -> list[list[StageSum]]:
-    """Points that lie too close for a name each: within a quarter of a decade across and a decade up."""
+    """Points that lie too close across for names of their own."""
     found: list[list[StageSum]] = []
-    for stage in stages:
+    for stage in sorted(stages, key=lambda s: -s.ms):
         for place in found:
-            across = abs(math.log10(stage.intensity / place[0].intensity))
-            up = abs(math.log10(stage.operations_per_second / place[0].operations_per_second))
-            if across < NEAR_ACROSS and up < NEAR_UP:
+            if abs(math.log10(stage.intensity / place[0].intensity)) < NEAR:
                 place.append(stage)
                 break
         else:

@@ -1,4 +1,7 @@
-"""The same run in several precisions: bytes, time in the same rounds, and where the text first differs."""
+"""The same run in several precisions: bytes, time in the same rounds, and where the text first differs.
+
+All of them are computed by torch: the compiled core has no bfloat16, and two programs differ by more than a precision.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import torch
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.backend import TORCH
 from miniinfer.engine.clock import DeviceClock, allocator_bytes
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
@@ -27,7 +31,7 @@ class _Course:
 
     def __init__(self, model: ModelLike, ids: Sequence[int], params: SamplingParams) -> None:
         self.model = model
-        self.engine: Engine = own_engine(model, one_pass=len(ids))
+        self.engine: Engine = own_engine(model, one_pass=len(ids), backend=TORCH)
         self.clock = DeviceClock(self.engine.device)
         self.seq: EngineSequence = self.engine.add_request(ids, params)
         self.logits: list[Tensor] = []
@@ -108,7 +112,7 @@ def _run(
 ) -> PrecisionRun:  # fmt: skip
     model = course.model
     return PrecisionRun(
-        name, course.engine.backend.name, model.weights.nbytes, model.weights.embedding.nbytes,
+        name, model.weights.nbytes, model.weights.embedding.nbytes,
         model.config.kv_bytes_per_token(model.weights.dtype.itemsize), allocator_bytes(course.engine.device),
         prefill_ms, Stats.of(taken, 1 + WARM_UP),
         statistics.median(a / b for a, b in zip(taken, reference, strict=True)), *distance,

@@ -218,7 +218,6 @@ class PrecisionRun:
     the mean of KL(first || this) of the raw distributions."""
 
     dtype: str
-    backend: str  # what computed it: torch or native
     weight_bytes: int
     embedding_bytes: int
     kv_bytes_per_token: int

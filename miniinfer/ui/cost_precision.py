@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -76,11 +75,12 @@ def draw_precision(look: CostLook) -> None:
     decode = found.runs[0].decode
     asked = found.runs[0].allocator_bytes is not None
     allocator = "" if asked else f"; {look.where}: no device allocator to ask"
+    program = "; all by torch, for the core has no bfloat16" if look.run.info.backend == "native" else ""
     sources = {
         Provenance.COMPUTED: "bytes of the tensors; logit difference (the largest) and mean KL to the first, over the "
         f"{found.num_shared} places with the same text before them",
         Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
-        f"{decode.warm_up} before thrown away; ratio by round{allocator}",
+        f"{decode.warm_up} before thrown away; ratio by round{program}{allocator}",
     }
     draw_table_twin(precision_table(found), "cost_precision", sources, "precision.csv", columns=COLUMNS)
     with st.expander("What does each precision keep?"):
@@ -134,15 +134,13 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
     """Loads in the task's own thread, so that other tabs go on; what was loaded is forgotten with the measurement."""
     from miniinfer.measure.precision import measure_precision
     from miniinfer.models.loader import load_model
-    from miniinfer.native.choose import choose_backend
 
     model, info = look.model, look.run.info
-    choose = partial(choose_backend, "auto" if info.backend == "native" else "torch")  # each as this run, if it can
     others = [dtype for dtype in dtypes_for(look) if dtype != info.dtype]
     models: dict[str, ModelLike] = {info.dtype: model}
     for dtype in others:
         say(f"loading the model in {dtype}")
-        loaded = load_model(model.source, device=info.device, dtype=dtype, choose_backend=choose)
+        loaded = load_model(model.source, device=info.device, dtype=dtype)
         if loaded.config != model.config:
             raise MiniInferError("The model's file has changed since this run began: start a new run.")
         models[dtype] = loaded

@@ -14,7 +14,7 @@ from miniinfer.engine.program import build_program
 from miniinfer.engine.stages import attention
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.measure import cache_off
+from miniinfer.measure import cache_off, precision
 from miniinfer.measure.bench import Size, measure_bench
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.counting import token_cost
@@ -59,8 +59,8 @@ def test_a_cache_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         run_through(measure_cache_off(tiny_model(), IDS, prompt=7, tokens=8, lengths=(20,), rounds=1))
 
 
-def test_both_ways_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the core would compute one of them, and the ratio would be that of two programs."""
+def test_both_ways_and_all_precisions_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the core would compute some of them, and what is compared would be two programs."""
     chosen = []
 
     def watched(*args, **options):  # type: ignore[no-untyped-def]
@@ -71,7 +71,9 @@ def test_both_ways_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> Non
     model = tiny_model()
     object.__setattr__(model, "choose_backend", lambda _weights: TorchBackend())
     run_through(measure_cache_off(model, IDS, prompt=3, tokens=2, lengths=(8,), rounds=1))
-    assert [backend is TORCH for backend in chosen] == [True, True]
+    monkeypatch.setattr(precision, "own_engine", watched)
+    run_through(measure_precision({"a": model, "b": model}, IDS, GREEDY, tokens=2))
+    assert [backend is TORCH for backend in chosen] == [True] * 6
 
 
 def test_lengths_that_do_not_fit_are_left_out() -> None:
