@@ -18,7 +18,6 @@ NEAR = 0.4  # decades across within which points share their names' place
 UNDER_ROOF = 0.5  # decades below the roof from which on names fit under it
 ROOM_BELOW, ROOM_ABOVE = 0.6, 1.3  # decades for names, beside the points
 MOST_NAMES, A_LINE = 6, 2
-AWAY = 16  # px between a point and its names
 
 
 def roofline_figure(
@@ -35,7 +34,8 @@ def roofline_figure(
         xs = [s.intensity for stages in points.values() for s in stages]
         _roofs(figure, calibration, dtype, xs, colours)
     look = {"prefill": (colours.series[0], "square"), "decode": (colours.series[1], "circle")}
-    named: list[tuple[str, list[StageSum]]] = []  # phase, and neighbours that share the place of their names
+    # Phase, milliseconds of its step, and neighbours that share the place of their names.
+    named: list[tuple[str, float, list[StageSum]]] = []
     for step in steps:
         stages = points[step.phase]
         colour, symbol = look[step.phase]
@@ -49,15 +49,15 @@ def roofline_figure(
             hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[3]:.1%} of the step<br>"
             "%{customdata[2]} moved, %{x:.2f} operations a byte, %{y:.2f} GFLOP/s",
         )  # fmt: skip
-        named += [(step.phase, place) for place in neighbours([s for s in stages if s.ms / whole >= LABELLED])]
+        named += [(step.phase, whole, place) for place in neighbours([s for s in stages if s.ms / whole >= LABELLED])]
     shown = [s for stages in points.values() for s in stages]
     above: list[float] = []  # where names stand above their points already
-    for phase, place in named:
+    for phase, whole, place in named:
         highest, at = max(s.operations_per_second for s in place), max(place, key=lambda s: s.ms).intensity
         high = calibration is None or math.log10(_roof(calibration, dtype, at) / highest) < UNDER_ROOF
         up = high and not any(abs(math.log10(at / other)) < NEAR for other in above)
         above += [at] * up
-        _add_names(figure, place, order, look[phase][0], up=up)
+        _add_names(figure, place, whole, order, look[phase][0], up=up)
     if shown:
         rates = [s.operations_per_second / 1e9 for s in shown]
         top = max(*rates, calibration.operations_per_second[dtype] / 1e9 if calibration else 0)
@@ -71,16 +71,17 @@ def roofline_figure(
 
 
 def _add_names(
-    figure: go.Figure, place: Sequence[StageSum], order: Sequence[str], colour: str, *, up: bool
+    figure: go.Figure, place: Sequence[StageSum], whole: float, order: Sequence[str], colour: str, *, up: bool
 ) -> None:
-    """Above or below some neighbours, the slowest first."""
+    """Above or below some neighbours, the slowest first. whole: milliseconds of their step."""
     ranked = sorted(place, key=lambda s: -s.ms)
     names = [stage_name(s.stage, order) for s in ranked[:MOST_NAMES]] + ["…"] * (len(ranked) > MOST_NAMES)
     lines = [", ".join(names[i : i + A_LINE]) for i in range(0, len(names), A_LINE)]
-    rates = [s.operations_per_second / 1e9 for s in place]
+    outermost = (max if up else min)(place, key=lambda s: s.operations_per_second)
+    away = _size(outermost.ms / whole) / 2 + 4
     figure.add_annotation(
-        x=math.log10(ranked[0].intensity), y=math.log10(max(rates) if up else min(rates)), showarrow=False,
-        text=",<br>".join(lines), yanchor="bottom" if up else "top", yshift=AWAY if up else -AWAY,
+        x=math.log10(ranked[0].intensity), y=math.log10(outermost.operations_per_second / 1e9), showarrow=False,
+        text=",<br>".join(lines), yanchor="bottom" if up else "top", yshift=away if up else -away,
         font={"size": 11, "color": colour},
     )
 
