@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from miniinfer.cli.output import table
+from miniinfer.figures.kv_words import count
 from miniinfer.measure.bench import Bench
 from miniinfer.measure.groups import GROUPS
 from miniinfer.measure.records import BackendComparison, StepTimes
@@ -25,7 +26,7 @@ def _head(found: Bench, model: str, seconds: float) -> str:
     memory = "" if found.allocator_bytes is None else f", {found.allocator_bytes:,} bytes by the device's allocator"
     return (
         f"{model} in {found.dtype} by {found.backend} on {machine.device} ({machine.processor}, {machine.cpus} CPUs, "
-        f"{machine.threads} threads, torch {machine.torch}), {found.clock}, {seconds:.0f} s\n"
+        f"{count(machine.threads, 'thread')}, torch {machine.torch}), {found.clock}, {seconds:.0f} s\n"
         f"weights {found.weight_bytes:,} bytes, KV cache {found.kv_bytes_per_token:,} bytes a token{memory}"
     )
 

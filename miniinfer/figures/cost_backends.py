@@ -109,8 +109,8 @@ def agreement_words(run: BackendRun, first: BackendRun) -> str:
     steps = run.step.plain.rounds + run.step.plain.warm_up
     same = f"all {steps}" if run.num_same >= steps else f"the first {run.num_same} of {steps}"
     return (
-        f"{run.backend} and {first.backend} took the same token in {same} steps; up to there logits differ by at most "
-        f"{run.max_difference:.1g}."
+        f"In {run.backend} and {first.backend} the same token was taken in {same} steps; up to there logits differ by "
+        f"at most {run.max_difference:.1g}."
     )
 
 

@@ -85,10 +85,11 @@ def _counted(look: CostLook) -> None:
 
 
 def _measure(look: CostLook, say: Say) -> Measurement[CacheOff]:
-    from miniinfer.measure.cache_off import measure_cache_off
+    from miniinfer.measure.cache_off import LENGTHS, TOKENS, measure_cache_off
 
-    prompt = min(look.run.info.num_prompt_tokens, MOST_PROMPT)
-    return measure_cache_off(look.model, list(look.run.seq.token_ids), prompt=prompt)
+    prompt = min(look.run.info.num_prompt_tokens, MOST_PROMPT, max(1, look.most_tokens - TOKENS))
+    lengths = [n for n in LENGTHS if n <= look.most_tokens]
+    return measure_cache_off(look.model, list(look.run.seq.token_ids), prompt=prompt, lengths=lengths)
 
 
 def _verdict(found: CacheOff) -> str:

@@ -34,6 +34,11 @@ class CostLook(LiveRunLook):
         return dataclasses.replace(super().model, choose_backend=lambda _weights: backend)
 
     @property
+    def most_tokens(self) -> int:
+        """That one step may compute. A measurement keeps to it too: on a server for many, nobody else waits longer."""
+        return self.run.engine.config.max_num_batched_tokens
+
+    @property
     def dtype(self) -> str:
         return self.run.info.dtype
 

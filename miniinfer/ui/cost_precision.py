@@ -145,7 +145,8 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
             raise MiniInferError("The model's file has changed since this run began: start a new run.")
         models[dtype] = loaded
     ordered = {dtype: models[dtype] for dtype in (*DTYPES, info.dtype) if dtype in models}
-    return measure_precision(ordered, look.run.seq.token_ids[: info.num_prompt_tokens], params)
+    prompt = look.run.seq.token_ids[: info.num_prompt_tokens]
+    return measure_precision(ordered, prompt, params, one_pass=look.most_tokens)
 
 
 def _verdict(look: CostLook, found: PrecisionComparison) -> str:

@@ -152,7 +152,7 @@ def _measure(look: CostLook, say: Say) -> Measurement[tuple[StepTimes, StepTimes
     from miniinfer.measure.stage_times import measure_decode, measure_prefill
 
     info, ids = look.run.info, list(look.run.seq.token_ids)
-    prompt = ids[: info.num_prompt_tokens]
+    prompt = ids[: min(info.num_prompt_tokens, look.most_tokens)]
     length = decode_length(look)
     rounds = 8 if len(prompt) <= LONG_PROMPT else 4
 

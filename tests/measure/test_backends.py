@@ -118,9 +118,9 @@ def test_words_and_table_say_the_same() -> None:
         "as long"
     )
     assert "(torch 9 and native 1), each at the 100.00 µs" in backends_words(found)
-    assert "the same token in all 6 steps; up to there" in agreement_words(found.runs[1], found.runs[0])
+    assert "the same token was taken in all 6 steps; up to there" in agreement_words(found.runs[1], found.runs[0])
     part = dataclasses.replace(found.runs[1], num_same=2)
-    assert "native and torch took the same token in the first 2 of 6 steps" in agreement_words(part, found.runs[0])
+    assert "native and torch the same token was taken in the first 2 of 6 steps" in agreement_words(part, found.runs[0])
     table = backends_table(found, PARAMS.order).set_index("stage")
     assert list(table.index) == ["qkv_proj", "mlp_hidden", "unembed", "Top-p", "between the stages", "step"]
     assert table["torch ms"][:-1].sum() == table["torch ms"]["step"] == pytest.approx(10)

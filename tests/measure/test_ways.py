@@ -10,6 +10,7 @@ import torch
 from miniinfer.cli.bench_table import bench_table
 from miniinfer.config import SamplingParams
 from miniinfer.engine.backend import TORCH, TorchBackend
+from miniinfer.engine.engine import Engine
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stages import attention
 from miniinfer.errors import BadInputError, MiniInferError
@@ -110,6 +111,29 @@ def test_the_same_model_twice_does_not_differ_and_keeps_settings_and_coins() -> 
     found = run_through(measure_precision({"a": tiny_model(), "b": tiny_model()}, IDS, params, tokens=8))
     assert found.first_difference is None
     assert [t.token_id for t in found.runs[0].tokens] == solo(IDS, params)[0]
+
+
+def test_a_prompt_in_parts_gives_the_same_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits longer for a step of a measurement than for one of a run."""
+    sizes = []
+    step = Engine.step
+
+    def counted(self, *args, **options):  # type: ignore[no-untyped-def]
+        state = step(self, *args, **options)
+        sizes.append(len(state.input_ids))
+        return state
+
+    monkeypatch.setattr(Engine, "step", counted)
+    models = {"a": tiny_model(), "b": tiny_model(dtype=torch.bfloat16)}
+    whole = run_through(measure_precision(models, IDS, GREEDY, tokens=4))
+    assert max(sizes) == 7
+    sizes.clear()
+    parts = run_through(measure_precision(models, IDS, GREEDY, tokens=4, one_pass=3))
+    assert max(sizes) == 3
+    assert [[t.token_id for t in run.tokens] for run in parts.runs] == [
+        [t.token_id for t in run.tokens] for run in whole.runs
+    ]
+    assert parts.runs[1].kl_nats == pytest.approx(whole.runs[1].kl_nats, rel=0.5)
 
 
 def test_one_precision_is_no_comparison() -> None:

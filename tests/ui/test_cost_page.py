@@ -355,6 +355,31 @@ def test_backends_are_measured_in_turn_or_torch_alone(app: App, monkeypatch: pyt
     assert len(plots(app)) == 2
 
 
+def test_no_step_of_a_measurement_is_longer_than_one_of_a_run(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a server for many a step has a limit; a prompt beyond it would hold everybody up, round after round."""
+    asked: dict[str, Any] = {}
+
+    def noted(name: str) -> Callable[..., Iterator[Progress]]:
+        def measure(model: Any, ids: Any, *args: Any, **options: Any) -> Iterator[Progress]:
+            asked[name] = len(ids), options
+            yield Progress("noted", 1.0)
+            raise CalibrationError("What was asked for is noted.")
+
+        return measure
+
+    for place, name in (("stage_times", "prefill"), ("cache_off", "cache_off")):
+        monkeypatch.setattr(f"miniinfer.measure.{place}.measure_{name}", noted(name))
+    monkeypatch.setattr(CostLook, "most_tokens", 40)
+    info = run_of(app).info
+    app.session.new_run("a b c d e f g h i j k l m n " * 4, info.params, chat=False, one_pass=True)
+    cost(app, step=1)
+    finish(press(app, "cost_measure_times"))
+    assert asked["prefill"][0] == 40 < run_of(app).info.num_prompt_tokens
+    show(app, "Cache on / off")
+    finish(press(app, "cost_measure_cache_off"))
+    assert asked["cache_off"][1] == {"prompt": 40 - 16, "lengths": [8, 16, 32]}
+
+
 def test_a_run_at_the_end_of_its_context_is_measured_before_it(app: App) -> None:
     cost(app, step=1)
     look, run = CostLook(app.session, run_of(app)), run_of(app)
