@@ -249,8 +249,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
                     self.open(ask.open)
                 elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
                     self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
-                elif ask.run_id is not None and ask.run_id in self.timeline:
-                    self.timeline.open(ask.run_id)
+                elif self.timeline.current is not None and ask.run_id == self.timeline.current.info.run_id:
+                    # One that names another run was asked before the browser knew of this one.
                     woken = self.wake_current()
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))
