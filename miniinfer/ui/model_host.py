@@ -171,7 +171,7 @@ class ModelHost:
                 self.num_loads += 1
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
-            # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
+            # What lives for ever need not be walked each time that garbage is collected.
             gc.collect()
             gc.freeze()
             NATIVE.start()  # the first time on this machine: engines that are made later take what it gives

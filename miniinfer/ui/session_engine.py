@@ -62,6 +62,26 @@ class SessionEngine(ABC):
         finally:
             self.last_used = time.monotonic()
 
+    def step_of(self, run: LiveRun) -> bool:
+        """One step of a run; other tabs' jobs come in between the layers of a long prompt. False if it is finished."""
+        parts, worker = run.step_in_parts(), self.host.worker
+
+        def go_on() -> bool | None:
+            try:
+                while True:
+                    next(parts)
+                    if worker.num_waiting:
+                        return None
+            except StopIteration as end:
+                return bool(end.value)
+
+        try:
+            while (stepped := self.in_engine(go_on)) is None:
+                pass
+        finally:
+            parts.close()
+        return stepped
+
     def engine_for(self, model: ModelLike, block_size: int | None = None) -> Engine:
         """This session's engine for new runs, or one with the block size of a saved run."""
         from miniinfer.engine.engine import Engine
