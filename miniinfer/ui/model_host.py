@@ -19,6 +19,7 @@ import streamlit as st
 
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.registry import MODELS
+from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
 from miniinfer.ui.open_sessions import OpenSessions
 
@@ -227,7 +228,9 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost(get_hosting())
+    host = ModelHost(get_hosting())
+    collect_now_and_then(host.sessions)
+    return host
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

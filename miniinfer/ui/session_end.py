@@ -18,4 +18,4 @@ def close_soon(session: Session) -> None:
 
 def _close(session: Session) -> None:
     session.close()
-    gc.collect()  # what a tab leaves refers to itself, and Streamlit is told not to look for it after every answer
+    gc.collect()  # what a tab leaves refers to itself; see garbage.py
