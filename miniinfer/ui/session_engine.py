@@ -63,24 +63,13 @@ class SessionEngine(ABC):
             self.last_used = time.monotonic()
 
     def step_of(self, run: LiveRun) -> bool:
-        """One step of a run; other tabs' jobs come in between the layers of a long prompt. False if it is finished."""
-        parts, worker = run.step_in_parts(), self.host.worker
-
-        def go_on() -> bool | None:
-            try:
-                while True:
-                    next(parts)
-                    if worker.num_waiting:
-                        return None
-            except StopIteration as end:
-                return bool(end.value)
-
+        """One step of a run; other tabs' steps come in between the layers of a long prompt. False if it is finished."""
+        self.last_used = time.monotonic()
         try:
-            while (stepped := self.in_engine(go_on)) is None:
-                pass
+            slow = self.queue_place.while_waiting
+            return self.host.worker.call_in_parts(run.step_in_parts, key=self.session_id, slow=slow)
         finally:
-            parts.close()
-        return stepped
+            self.last_used = time.monotonic()
 
     def engine_for(self, model: ModelLike, block_size: int | None = None) -> Engine:
         """This session's engine for new runs, or one with the block size of a saved run."""
