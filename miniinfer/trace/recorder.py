@@ -56,11 +56,18 @@ class Recorder:
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
+        self._parked: list[tuple[Mark, Mark]] = []
         self._start = self._mark = self._clock.mark()
 
     def start(self) -> None:
         """Call right before a step: forgets an unfinished one and starts the clock."""
         self._begin()
+
+    def resume(self) -> None:
+        """Call when a parked step goes on: what others did meanwhile is no part of it."""
+        now = self._clock.mark()
+        self._parked.append((self._mark, now))
+        self._mark = now
 
     def __call__(self, stage: Stage, state: StepState) -> None:
         name = stage.name
@@ -121,6 +128,7 @@ class Recorder:
         for name, begin, end in self._marks:
             stage_ms[name] += self._clock.ms(begin, end)
         step_ms = sum(stage_ms.values())
+        there_ms = self._clock.ms(self._start, self._clock.mark()) - sum(self._clock.ms(*m) for m in self._parked)
         kv_token = engine.kv_cache.position_bytes
         weights = engine.weights  # as they are read here: see native/products.py
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
@@ -135,7 +143,7 @@ class Recorder:
             kv_used_bytes=sum(engine.used_bytes(seq) for seq, _, _ in self._plan),
             kv_allocated_bytes=sum(engine.allocated_bytes(seq) for seq, _, _ in self._plan),
             kv_reserved_bytes=engine.reserved_bytes(),
-            recording_ms=max(0.0, self._clock.ms(self._start, self._clock.mark()) - step_ms),
+            recording_ms=max(0.0, there_ms - step_ms),
         )
 
     def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:
