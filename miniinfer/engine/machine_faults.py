@@ -1,5 +1,7 @@
-"""What the machine does to a step, in words: no memory left, or a device that is lost. Anything else is a mistake of ours
-and keeps its own name."""
+"""What the machine does to a step, in words: no memory left, or a device that is lost.
+
+Anything else is a mistake of ours and keeps its own name.
+"""
 
 from __future__ import annotations
 
