@@ -7,6 +7,8 @@ marked runs are dropped for good when the file is opened again a day later. A ba
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -24,6 +26,7 @@ KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -43,6 +46,10 @@ OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?
 
 class StoreError(MiniInferError):
     """Saved runs cannot be read or written; the message names the file and the way out."""
+
+
+class RunRefusedError(StoreError):
+    """The file takes other runs, but not this one."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +78,19 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             self._prepare()
+            self._file = os.stat(path).st_ino
         except (OSError, sqlite3.Error) as error:
             raise self._error(error) from error
+
+    @property
+    def gone(self) -> bool:
+        """Somebody has deleted or moved the file: what is written now would be in no file that anybody opens again."""
+        try:
+            return os.stat(self.path).st_ino != self._file
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # it cannot be looked at; writing says why
 
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -88,20 +106,23 @@ class RunStore:
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
         self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
-    def save(self, runs: Iterable[SavedRun]) -> None:
-        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+    def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
+        """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
 
-        A file that has reached its limit takes no new run; those that are in it go on.
+        A file that has reached its limit takes nothing new; what is in it goes on.
         """
-        rows = [
-            (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
-            for r in runs
-        ]
+        now, rows, batches = time.time(), [], []
+        for one in saved:
+            if isinstance(one, SavedBatch):
+                batches.append((one.session, now, one.to_json()))
+            else:
+                facts = one.session, one.run_id, one.name, one.prompt, one.model.name, len(one.steps), one.created
+                rows.append((*facts, now, one.to_json()))
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 if self._used() >= self.max_bytes:
-                    self._refuse_new(rows)
+                    self._refuse_new(rows, batches)
                 self._db.executemany(
                     "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run_id) DO UPDATE SET "
@@ -109,23 +130,22 @@ class RunStore:
                     "data = excluded.data",
                     rows,
                 )
+                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise self._error(error) from error
 
-    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
-        for session, run_id, *_ in rows:
-            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
-            if known.fetchone() is None:
-                raise self._full()
-
-    def _full(self) -> StoreError:
-        return StoreError(
-            f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
-            "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
-        )
+    def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
+        known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
+        known += [("SELECT 1 FROM batches WHERE session = ?", batch[:1]) for batch in batches]
+        if any(self._db.execute(*question).fetchone() is None for question in known):
+            raise RunRefusedError(
+                f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+                "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+            )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -152,16 +172,6 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
-
-    def save_batch(self, batch: SavedBatch) -> None:
-        """Write the batch of a session in place of its last one; batches that nobody has touched for a week go."""
-        if self.total_bytes() >= self.max_bytes and self.load_batch(batch.session) is None:
-            raise self._full()
-        self._write("DELETE FROM batches WHERE updated < ?", time.time() - KEPT_BATCH_SECONDS)
-        self._write(
-            "INSERT OR REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batch.session, time.time(),
-            batch.to_json(),
-        )
 
     def load_batch(self, session: str) -> SavedBatch | None:
         """None if there is none. Raises BadInputError if what is there is damaged."""
@@ -238,11 +248,19 @@ class RunStore:
         if isinstance(error, StoreError):
             return error
         text = str(error)
-        if "disk" in text and "full" in text:
+        if isinstance(error, UnicodeError):
+            return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
+        if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
             way_out = "the disk is full: free some space"
+        elif "disk I/O error" in text:
+            way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or any(w in text for w in ("readonly", "read-only", "unable to open")):
+        elif (
+            isinstance(error, PermissionError)
+            or getattr(error, "errno", None) == errno.EROFS
+            or any(w in text for w in ("readonly", "read-only", "unable to open"))
+        ):
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
 
-ROW, HEAD = 26, 36  # px
+ROW, HEAD = 26, 34  # px
 
 
 def draw_table_twin(
@@ -22,7 +22,8 @@ def draw_table_twin(
 ) -> None:
     """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
-    source: of all figures, or what comes from where. height: in px, the most that a table takes in a place of its own.
+    source: of all figures, or what comes from where. height: in px, at most, for a table that scrolls in a place of
+    its own; one that is shorter has no empty rows.
     columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
     table.
     """
