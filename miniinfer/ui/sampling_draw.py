@@ -14,7 +14,7 @@ from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 10
+SHOWN = 9
 ROWS = 200
 BAR = probabilities("raw probability", "used probability") | {
     end: st.column_config.NumberColumn(format="%.6f") for end in ("from", "to")

@@ -17,8 +17,8 @@ SHOWN = 12
 SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
-    "stage": st.column_config.TextColumn(width=130), "setting": st.column_config.TextColumn(width=86),
-    "likeliest": st.column_config.TextColumn(width=80),
+    "stage": st.column_config.TextColumn(width=126), "setting": st.column_config.TextColumn(width=84),
+    "likeliest": st.column_config.TextColumn(width=104),
     "tokens left": st.column_config.NumberColumn(format="localized"),
     "cut here": st.column_config.NumberColumn(format="localized"),
     "mass cut": st.column_config.NumberColumn(format="percent", help="What the tokens cut here had before."),
