@@ -326,6 +326,14 @@ def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
     app.run()
     assert "Coin 4 of seed 0" in texts(app)
     assert current(app).seq.token_ids == before
+    app.test.button(key="sampling_over").click()
+    app.run()
+    app.test.button(key="sampling_thousand").click()
+    app.run()
+    assert len(plots(app)) == 2
+    app.test.button(key="sampling_over").click()
+    app.run()
+    assert len(plots(app)) == 1, "a thousand draws can be put away too"
 
 
 def test_guesses_are_scored_from_the_run(app: App) -> None:
