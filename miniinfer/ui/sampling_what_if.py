@@ -17,6 +17,7 @@ from miniinfer.ui.table_twin import draw_table_twin, whole_rows
 
 LEADERS = 6
 CLOSE = 0.1  # logits
+ROWS = 4  # of the table of penalties, in view at once
 
 
 def draw_what_if(look: Look) -> None:
@@ -70,7 +71,9 @@ def _penalties(look: Look) -> None:
     else:
         st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output.")
     st.caption("By: how much the logit was changed, by repetition and by the others (presence and frequency).")
+    frame = penalties_table(look.now, look.text)
     draw_table_twin(
-        penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv",
-        height=whole_rows(4), columns={"logit": st.column_config.NumberColumn(format="%.3f")}, narrow=True,
+        frame, "sampling_penalties", Provenance.COMPUTED, "penalties.csv",
+        height=whole_rows(ROWS) if len(frame) > ROWS else None, narrow=True,
+        columns={"logit": st.column_config.NumberColumn(format="%.3f")},
     )
