@@ -71,9 +71,8 @@ def _penalties(look: Look) -> None:
     else:
         st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output.")
     st.caption("By: how much the logit was changed, by repetition and by the others (presence and frequency).")
-    frame = penalties_table(look.now, look.text)
     draw_table_twin(
-        frame, "sampling_penalties", Provenance.COMPUTED, "penalties.csv",
-        height=whole_rows(ROWS) if len(frame) > ROWS else None, narrow=True,
+        penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv",
+        height=whole_rows(ROWS), narrow=True,
         columns={"logit": st.column_config.NumberColumn(format="%.3f")},
     )
