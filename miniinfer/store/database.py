@@ -1,7 +1,8 @@
-"""The SQLite file of saved runs: one table, write-ahead log, used from any thread through one connection and a lock.
+"""The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
+connection and a lock.
 
 A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later.
+marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
 KEPT_DELETED_SECONDS = 24 * 3600
+KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
@@ -32,6 +35,7 @@ CREATE TABLE IF NOT EXISTS runs (
     PRIMARY KEY (session, run_id)
 );
 CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS by_time ON runs (updated);
 """
 
@@ -100,6 +104,7 @@ class RunStore:
         self._db.executescript(SCHEMA)
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+        self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
     def save(self, runs: Iterable[SavedRun]) -> None:
         """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
@@ -132,11 +137,13 @@ class RunStore:
         for session, run_id, *_ in rows:
             known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
             if known.fetchone() is None:
-                raise RunRefusedError(
-                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
-                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
-                    "saved."
-                )
+                raise self._full()
+
+    def _full(self) -> RunRefusedError:
+        return RunRefusedError(
+            f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+            "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+        )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -163,6 +170,22 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
+
+    def save_batch(self, batch: SavedBatch) -> None:
+        """Write the batch of a session in place of its last one; batches that nobody has touched for a week go."""
+        if self.total_bytes() >= self.max_bytes and self.load_batch(batch.session) is None:
+            with self._lock:
+                raise self._full()
+        self._write("DELETE FROM batches WHERE updated < ?", time.time() - KEPT_BATCH_SECONDS)
+        self._write(
+            "INSERT OR REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batch.session, time.time(),
+            batch.to_json(),
+        )
+
+    def load_batch(self, session: str) -> SavedBatch | None:
+        """None if there is none. Raises BadInputError if what is there is damaged."""
+        rows = self._read("SELECT data FROM batches WHERE session = ?", session)
+        return SavedBatch.from_json(str(rows[0][0])) if rows else None
 
     def own(self, session: str, owner: str) -> None:
         """The runs of this session belong to this browser, unless they are somebody else's already."""

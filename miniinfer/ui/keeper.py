@@ -146,7 +146,8 @@ class RunKeeper:
             return False
         runs = {run.run_id: run for run in self._load(token)}
         recording = self.saved.recordings.get(token, run_id)
-        if not runs and recording is None:
+        batch = self._session.batch.keep.come_back(token)
+        if not runs and recording is None and not batch:
             return False
         named, run_id = run_id, run_id if run_id in runs else None
         if self.saved.take_over(token, self._session):

@@ -152,5 +152,5 @@ class SessionEngine(ABC):
             )
         if self.batch.lent:
             self.batch.lent = False
-            said.append("The memory of this tab's batch was lent to others: run the batch again to see it.")
+            said.append("The memory of this tab's batch was lent to others: its steps are computed again.")
         return " ".join(said) or None
