@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from miniinfer.faults.fault import Fault
@@ -117,7 +118,13 @@ def draw_tables(answer: Answer) -> None:
     )
     frame, file_name, words = tables[chosen or "Tokens"]
     st.caption(words)
-    draw_table_twin(frame, "break", Provenance.COMPUTED, file_name)
+    draw_table_twin(_readable(frame), "break", Provenance.COMPUTED, file_name, csv=lambda: frame)
+
+
+def _readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Blanks and line ends are tokens too: signs stand for them. What is saved has the texts themselves."""
+    return frame.assign(**{name: frame[name].map(visible) for name in frame.columns if name.startswith("token ")
+                           or name == "token"})  # fmt: skip
 
 
 def draw_code(fault: Fault) -> None:
