@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from miniinfer.figures.inside_picture import pooled
+from miniinfer.figures.inside_picture import number, pooled
 from miniinfer.figures.inside_plots import lines_figure, stream_figure
 from miniinfer.figures.inside_tables import norms_table, stream_table
 from miniinfer.provenance import Provenance
@@ -34,8 +34,8 @@ def draw_stream(look: InsideLook) -> None:
         )
         each = f" A cell is the largest of {size} positions." if size > 1 else ""
         st.caption(
-            f"Colour: L2 norm, logarithmic, from {norms.min():.4g} to {norms.max():.4g}.{each} Frame: the position "
-            "looked at. The first token's vector is often by far the longest: many heads rest on it. Figures: "
+            f"Colour: L2 norm, logarithmic, from {number(norms.min())} to {number(norms.max())}.{each} Frame: the "
+            "position looked at. The first token's vector is often by far the longest: many heads rest on it. Figures: "
             f"{Provenance.COMPUTED.value}, on a replay of this step."
         )
     with right:

@@ -1,4 +1,4 @@
-"""What the debugger says of a step that ran in the compiled core: Python's lines, and the functions that they called."""
+"""What the debugger says of a step that ran in the compiled core: lines of Python, and what they called."""
 
 from __future__ import annotations
 
