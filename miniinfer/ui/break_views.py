@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -71,8 +71,14 @@ def draw_side_by_side(answer: Answer) -> None:
             st.text(_no_growth(answer))
     st.caption(
         "Bars: after the logits processors, from the token before the first difference on; bold: taken. Line: newest "
-        f"row of step {pair.first.step if pair.first else 1}. Figures: computed; their twins are under Tables."
+        f"row of step {pair.first.step if pair.first else 1}{_no_point(pair.growth)}. Figures: computed; their twins "
+        "are under Tables."
     )
+
+
+def _no_point(growth: Sequence[float]) -> str:
+    """What the line does not say: 0 has no place on a logarithmic scale."""
+    return "; no point where both are equal, bit for bit" if 0 in growth and any(growth) else ""
 
 
 def _name(answer: Answer) -> str:
