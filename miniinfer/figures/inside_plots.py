@@ -159,6 +159,7 @@ def difference_figure(
         "type": "heatmap", "z": logs, "x": list(range(differences.shape[1])), "y": list(names),
         "customdata": differences, "hoverongaps": False, "colorscale": ramp(EVEN[is_dark(colours)][1:]), "zmin": low,
         "zmax": high, "xgap": 1, "ygap": 1, "hovertemplate": "layer %{x}, %{y}: %{customdata:.3g}<extra></extra>",
+        "showscale": bool(finite.size),  # where all is bit-equal there is nothing to scale
         "colorbar": {
             "thickness": 10, "outlinewidth": 0, "tickvals": ticks, "ticktext": [f"{10**t:.1e}" for t in ticks],
             "title": {"text": "largest difference (log)", "side": "right", "font": {"size": 11}},

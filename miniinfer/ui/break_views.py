@@ -129,8 +129,8 @@ def draw_tables(answer: Answer) -> None:
 
 def _readable(frame: pd.DataFrame) -> pd.DataFrame:
     """Blanks and line ends are tokens too: signs stand for them. What is saved has the texts themselves."""
-    return frame.assign(**{name: frame[name].map(visible) for name in frame.columns if name.startswith("token ")
-                           or name == "token"})  # fmt: skip
+    texts = [name for name in frame.columns if name in ("token", "token A", "token B")]
+    return frame.assign(**{name: frame[name].map(visible) for name in texts})
 
 
 def draw_code(fault: Fault) -> None:

@@ -43,7 +43,7 @@ def _in_layer(identity: Identity) -> str:
 def _table(found: Sequence[Identity]) -> None:
     st.dataframe(
         identities_table(found), key="inside_checks_rows", hide_index=True, width="stretch", height="content",
-        row_height=30,
+        row_height=30, placeholder="",
         column_config={
             "": st.column_config.TextColumn(width=28), "what must hold": st.column_config.TextColumn(width=330),
             "measured": st.column_config.TextColumn(width=80),
