@@ -228,7 +228,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             end = time.monotonic() + seconds
             self.inside.make_room(run, want)
             while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                if not self.step_of(run):
+                if not self.in_engine_in_parts(run.step_in_parts):
                     break
             self.timeline.cursor = min(want, len(run.steps) if run else 0)
             if run is not None and len(run.steps) > before and not quiet:
