@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from miniinfer.engine.machine_faults import machine_fault
 from miniinfer.errors import MiniInferError
 
 T = TypeVar("T")
@@ -49,7 +50,10 @@ class _Job:
             self.future.set_result(end.value)
         except BaseException as error:
             self.parts = None
-            self.future.set_exception(error)
+            fault = machine_fault(error)  # also of what looks back at a step, and is no step
+            if fault is not None:
+                fault.__cause__ = error
+            self.future.set_exception(fault or error)
         else:
             self.future.set_result(result)
 

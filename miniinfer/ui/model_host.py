@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
 from miniinfer.models.registry import MODELS
 from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
@@ -160,12 +160,17 @@ class ModelHost:
             except MiniInferError as error:
                 self._set(key, ModelStatus("failed", str(error)))
                 return
-            except MemoryError:
-                self._set(key, ModelStatus("failed", "This machine has too little free memory for this model."))
-                return
             except Exception as error:
+                from miniinfer.engine.machine_faults import machine_fault
+
                 text = f"The model could not be loaded ({type(error).__name__}: {error})."
+                if no_memory := isinstance(fault := machine_fault(error), NoMemoryError):
+                    text = "This machine has too little free memory for this model: choose dtype packed, or another."
+                elif fault is not None:
+                    text = str(fault)
                 self._set(key, ModelStatus("failed", text))
+                if no_memory:
+                    return
                 raise
             with self._lock:
                 self._set_ready(key, model)

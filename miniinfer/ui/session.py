@@ -16,7 +16,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
-from miniinfer.trace.run import Edit, ForceToken
+from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.batching_host import SessionBatch
@@ -227,18 +227,21 @@ class Session(SessionEngine, SessionMemory, SessionView):
             before = len(run.steps) if run else 0
             end = time.monotonic() + seconds
             self.inside.make_room(run, want)
-            while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                if not self.in_engine_in_parts(run.step_in_parts):
-                    break
-            self.timeline.cursor = min(want, len(run.steps) if run else 0)
-            if run is not None and len(run.steps) > before and not quiet:
-                self.note = None
-                self.keeper.changed(run)
-                new = run.steps[-1]
-                log_event(
-                    self.session_id, "finished" if run.finish_reason else "step", run.info.run_id, step=new.step,
-                    ms=new.step_ms,
-                )
+            try:
+                while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
+                    if not self.in_engine_in_parts(run.step_in_parts):
+                        break
+            finally:  # a later step may have failed: those before it are there, and are kept
+                self._has_stepped(run, want, before, quiet)
+
+    def _has_stepped(self, run: Run | None, want: int, before: int, quiet: bool) -> None:
+        self.timeline.cursor = min(want, len(run.steps) if run else 0)
+        if run is not None and len(run.steps) > before and not quiet:
+            self.note = None
+            self.keeper.changed(run)
+            new = run.steps[-1]
+            kind = "finished" if run.finish_reason else "step"
+            log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)
 
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
@@ -250,8 +253,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
                     self.open(ask.open)
                 elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
                     self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
-                elif ask.run_id is not None and ask.run_id in self.timeline:
-                    self.timeline.open(ask.run_id)
+                elif self.timeline.current is not None and ask.run_id == self.timeline.current.info.run_id:
+                    # One that names another run was asked before the browser knew of this one.
                     woken = self.wake_current()
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))

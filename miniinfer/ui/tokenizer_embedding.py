@@ -74,11 +74,14 @@ def draw_embedding(look: TextLook) -> None:
     with right:
         st.markdown("**Which rows of the whole vocabulary lie nearest?**")
         st.text(f"“{look.text(token_id)}”, id {token_id:,}, norm {embedded.norms[position - first]:.4f}")
-        draw_figure(
-            neighbours_figure(found, look.text, look.colours), "tokenizer_near",
-            f"Nearest rows of the embedding to “{look.text(token_id)}”, id {token_id:,}, by cosine",
-            name="nearest_rows",
-        )
+        if len(found.ids):
+            draw_figure(
+                neighbours_figure(found, look.text, look.colours), "tokenizer_near",
+                f"Nearest rows of the embedding to “{look.text(token_id)}”, id {token_id:,}, by cosine",
+                name="nearest_rows",
+            )
+        else:
+            st.text("All numbers of this row are 0: it points nowhere, so no row lies nearer to it than another.")
     other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id, facts)))
     mine = embedded.rows[position - first]
     _way_out(look, facts, describe_rows(mine, other, look.text(token_id)))
