@@ -265,7 +265,10 @@ class RunStore:
             way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS or any(w in text for w in ("readonly", "read-only", "unable to open")):
+        elif (
+            isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS
+            or any(w in text for w in ("readonly", "read-only", "unable to open"))
+        ):  # fmt: skip
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

@@ -229,7 +229,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.step_of(run):
+                    if not self.in_engine_in_parts(run.step_in_parts):
                         break
             finally:  # a later step may have failed: those before it are there, and are kept
                 self._has_stepped(run, want, before, quiet)
