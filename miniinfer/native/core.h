@@ -56,6 +56,7 @@ void mi_set_threads(int64_t count);  // that work on one call, the caller includ
 
 void mi_linear(const Matrix* w, const float* x, int64_t rows, float* y);
 void mi_linear_add(const Matrix* w, const float* x, const float* resid, int64_t rows, float* y, float* sum);
+void mi_large_pages(const void* address, int64_t bytes);
 int64_t mi_takes_many(const Matrix* w);  // 1 if a product of many rows with it is faster here than torch's, else 0
 void mi_gate(const float* both, int64_t rows, int64_t size, float* hidden);
 void mi_mlp_hidden(const Matrix* gate_up, const float* x, int64_t rows, float* hidden);

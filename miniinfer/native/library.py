@@ -64,6 +64,7 @@ P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
 LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,), "mi_gate": (P, N, N, P)}
 LONG |= {
     "mi_takes_many": (P,),
+    "mi_large_pages": (P, N),
     "mi_attn_scores_rows": (P, P, N, N, P, N, N, P),
     "mi_attn_mix_rows": (P, P, N, P, N, N, P),
 }

@@ -85,6 +85,7 @@ def native_linear(linear: Linear, library: Library, q8_rows: Tensor | None = Non
     for matrix, stored_bytes in _layouts(linear, q8_rows):
         native = NativeLinear(linear, matrix, library, stored_bytes)
         if _agrees(native, TOLERANCE[matrix.layout]):
+            library.large_pages(matrix.numbers, stored_bytes)
             return native
     return linear
 

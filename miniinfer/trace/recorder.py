@@ -11,6 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from miniinfer.trace.pooling import PooledPrompt, cell_size
 from miniinfer.trace.records import FloatArray, PooledMaps, SequenceRecord, StepRecord
 
@@ -96,7 +98,7 @@ class Recorder:
         import torch
 
         engine = self._engine
-        q = _frozen(torch.stack(self._q).float().cpu())  # [L, T, H, D]
+        q = _stacked(self._q)  # [L, T, H, D]
         norms = _frozen(_norms(self._k, self._v).cpu().contiguous())  # [T, L, 2]
         final = _numpy(state.final_norm_out)
         self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
@@ -175,6 +177,15 @@ def _norms(k: list[torch.Tensor], v: list[torch.Tensor]) -> torch.Tensor:
 
     wide = (torch.stack([x.float().square().sum((1, 2)) for x in kind], -1) for kind in (k, v))  # [T, L] each
     return torch.stack(tuple(wide), -1).sqrt()
+
+
+def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
+    """Copies, below each other. numpy asks the system for large pages; for 35 MB of queries that is half the time."""
+    array = np.empty((len(tensors), *tensors[0].shape), np.float32)
+    for row, tensor in zip(array, tensors, strict=True):
+        row[...] = tensor.float().cpu().numpy()
+    array.setflags(write=False)
+    return array
 
 
 def _frozen(tensor: torch.Tensor) -> FloatArray:
