@@ -5,6 +5,8 @@ Anything else is a mistake of ours and keeps its own name.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import torch
 
 from miniinfer.errors import DeviceLostError, MiniInferError, NoMemoryError
@@ -34,3 +36,10 @@ def machine_fault(error: BaseException) -> MiniInferError | None:
             "does not help, start the app again (saved runs come back) or choose the device cpu."
         )
     return None
+
+
+def raise_in_words(error: BaseException) -> NoReturn:
+    """For an except clause: raise the sentence for it, or the error itself."""
+    if (fault := machine_fault(error)) is not None:
+        raise fault from error
+    raise error
