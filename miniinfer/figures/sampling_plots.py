@@ -5,7 +5,7 @@ text: a token's visible text; it is escaped here, for plotly takes tags in label
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -77,20 +77,10 @@ def cumulative_figure(
     sampling: Sampling, coins: Sequence[tuple[float, int]], text: TokenText, colours: Palette
 ) -> go.Figure:
     """All that can be drawn, side by side; each coin lands on its token. coins: (coin, token), the newest last."""
-    probs = sampling.used.probs
-    ids = [int(i) for i in sampling.order[:SEGMENTS] if probs[i] > 0]
-    widths = [float(probs[i]) for i in ids]
-    names = [text(i) for i in ids]
-    others = sampling.used.num_kept - len(ids)
-    if others > 0:
-        widths.append(max(0.0, 1 - sum(widths)))
-        names.append(f"the other {others:,}")
-    newest = coins[-1][1] if coins else None
     figure = go.Figure()
-    lo = 0.0
-    for place, (width, name) in enumerate(zip(widths, names, strict=True)):
-        is_rest = place >= len(ids)
-        hit = not is_rest and ids[place] == newest
+    newest = coins[-1][1] if coins else None
+    for place, (token_id, name, lo, width) in enumerate(_parts(sampling, newest, text)):
+        is_rest, hit = token_id is None, token_id is not None and token_id == newest
         figure.add_bar(
             x=[width], y=[0], base=[lo], orientation="h", width=0.7, showlegend=False,
             marker={
@@ -101,7 +91,6 @@ def cumulative_figure(
             textangle=0, textfont={"color": colours.text if is_rest else colours.on_shades, "size": 13},
             hovertemplate=f"{for_plotly(name)}<br>{percent(width)}: {lo:.4f} to {lo + width:.4f}<extra></extra>",
         )
-        lo += width
     for number, (coin, token_id) in enumerate(coins):
         last = number == len(coins) - 1
         figure.add_shape(
@@ -116,7 +105,25 @@ def cumulative_figure(
             )
     figure.update_yaxes(visible=False, range=[-0.5, 0.95], fixedrange=True)
     figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f", title=_axis("used probability, end to end"))
-    return plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+    return plain(figure, colours, 140, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+
+
+def _parts(
+    sampling: Sampling, newest: int | None, text: TokenText
+) -> Iterator[tuple[int | None, str, float, float]]:
+    """(token id, name, from, width) along the bar: the best ones, the others as one (None), and upon them the newest
+    coin's token, if it is one of those."""
+    probs, order = sampling.used.probs, sampling.order
+    lo = 0.0
+    best = [int(i) for i in order[:SEGMENTS] if probs[i] > 0]
+    for token_id in best:
+        yield token_id, text(token_id), lo, float(probs[token_id])
+        lo += float(probs[token_id])
+    if (others := sampling.used.num_kept - len(best)) > 0:
+        yield None, f"the other {others:,}", lo, max(0.0, 1 - lo)
+        if newest is not None and newest not in best:
+            start = float(probs[order[: sampling.places[newest]]].sum(dtype=np.float64))
+            yield newest, text(newest), start, float(probs[newest])
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:

@@ -14,7 +14,7 @@ from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 10
+SHOWN = 9
 ROWS = 200
 BAR = probabilities("raw probability", "used probability") | {
     end: st.column_config.NumberColumn(format="%.6f") for end in ("from", "to")
@@ -36,7 +36,8 @@ def draw_the_draw(look: Look) -> None:
             state["sampling_coins"] += 1
         if st.button(f"Draw {MANY:,} times", key="sampling_thousand"):
             state["sampling_many"] = True
-        if st.button("Start over", key="sampling_over", disabled=state["sampling_coins"] == 1):
+        untouched = state["sampling_coins"] == 1 and not state["sampling_many"]
+        if st.button("Start over", key="sampling_over", disabled=untouched):
             state["sampling_coins"], state["sampling_many"] = 1, False
     seed, sampling = look.params.seed, look.now
     count = state["sampling_coins"]

@@ -92,8 +92,8 @@ def _draw_order() -> tuple[str, ...]:
     named = [title for title, names in ORDERS.items() if names == order]
     state["sampling_named_order"] = named[0] if named else None
     st.segmented_control(
-        "Order of the stages", list(ORDERS), key="sampling_named_order", on_change=_take_named_order, width="stretch",
-        format_func=lambda title: "temperature first" if title == next(iter(ORDERS)) else "temperature last",
+        "Order: temperature comes", list(ORDERS), key="sampling_named_order", on_change=_take_named_order,
+        width="stretch", format_func=lambda title: "first" if title == next(iter(ORDERS)) else "last",
         help="Temperature before the filters or after them. The same settings may then keep other tokens.",
     )
     with st.container(key="sampling_order", gap=None):

@@ -14,18 +14,19 @@ from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 SHOWN = 12
-SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
-    "stage": st.column_config.TextColumn(width=130), "setting": st.column_config.TextColumn(width=86),
-    "likeliest": st.column_config.TextColumn(width=80),
+    "stage": st.column_config.TextColumn(width=126), "setting": st.column_config.TextColumn(width=84),
+    "likeliest": st.column_config.TextColumn(width=96),
     "tokens left": st.column_config.NumberColumn(format="localized"),
     "cut here": st.column_config.NumberColumn(format="localized"),
     "mass cut": st.column_config.NumberColumn(format="percent", help="What the tokens cut here had before."),
     "mass moved": st.column_config.NumberColumn(
-        format="percent", help="The part of the probability that changed hands: half the sum of |after − before|."
+        "moved", format="percent",
+        help="The part of the probability that changed hands: half the sum of |after − before|.",
     ),
-    "entropy before": NATS, "entropy after": NATS, "its probability": SHARE,
+    "entropy before": NATS, "entropy after": NATS,
+    "its probability": st.column_config.NumberColumn("its share", format="percent", help="Its probability."),
 }  # fmt: skip
 
 

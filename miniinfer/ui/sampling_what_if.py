@@ -13,10 +13,11 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.draws import greedy_margin, sweep_temperature
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling_look import Look, probabilities
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, whole_rows
 
 LEADERS = 6
 CLOSE = 0.1  # logits
+ROWS = 4  # of the table of penalties, in view at once
 
 
 def draw_what_if(look: Look) -> None:
@@ -71,6 +72,7 @@ def _penalties(look: Look) -> None:
         st.caption("Repetition counts prompt and output, once per id; presence and frequency count the output.")
     st.caption("By: how much the logit was changed, by repetition and by the others (presence and frequency).")
     draw_table_twin(
-        penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv", height=132,
-        narrow=True,
+        penalties_table(look.now, look.text), "sampling_penalties", Provenance.COMPUTED, "penalties.csv",
+        height=whole_rows(ROWS), narrow=True,
+        columns={"logit": st.column_config.NumberColumn(format="%.3f")},
     )

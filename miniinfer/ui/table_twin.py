@@ -12,7 +12,12 @@ from streamlit.delta_generator import DeltaGenerator
 from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
 
-ROW, HEAD = 26, 34  # px
+ROW, HEAD = 26, 34  # px of a row and of the line above the first
+
+
+def whole_rows(count: int) -> int:
+    """The height in px of a table that shows so many rows and scrolls: none is cut in half."""
+    return HEAD + ROW * count
 
 
 def draw_table_twin(

@@ -234,6 +234,16 @@ def test_the_bars_twin_says_from_where_to_where_each_token_reaches() -> None:
     assert tables.bar_table(sampling, 0.95, 3, 2, text)["coin"].tolist() == ["", "", "0.950000"]
 
 
+def test_the_coin_lies_on_its_token_also_among_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "SEGMENTS", 2)
+    figure = plots.cumulative_figure(of(), [(0.92, 3)], text, LIGHT)
+    parts = [(bar.base[0], bar.base[0] + bar.x[0], bar.marker.line.width) for bar in figure.data]
+    assert [part[2] for part in parts] == [0, 0, 0, 3]
+    assert parts[2][:2] == pytest.approx((0.7, 1), abs=1e-6)
+    assert parts[3][:2] == pytest.approx((0.85, 0.95), abs=1e-6)
+    assert len(plots.cumulative_figure(of(), [(0.1, 0)], text, LIGHT).data) == 3
+
+
 def test_two_runs_back_to_back_show_what_each_took_even_if_it_is_far_down() -> None:
     first, second = of(top_k=2), of()
     figure = plots.orders_figure(first, second, ("r2", "r1"), 2, text, LIGHT, taken=(4, 0))

@@ -172,7 +172,7 @@ def test_the_same_prompt_under_two_settings_steps_along_in_two_columns(app: App)
     assert max(bars[second.info.run_id]["x"]) == 0
     assert min(bars[second.info.run_id]["x"]) == -1, "greedy: all on one token"
     assert any(x == pytest.approx(drawn, abs=1e-6) for x in bars[first.info.run_id]["x"])
-    assert len(table(app, "token A", "token B")) == 5
+    assert len(table(app, f"token {second.info.run_id}", f"token {first.info.run_id}")) == 5
 
 
 def test_two_seeds_of_one_prompt_have_their_own_coins(app: App) -> None:
@@ -251,6 +251,6 @@ def test_the_line_of_settings_names_what_is_on(app: App) -> None:
     )
     app.session.new_run("Hi", params, chat=False, one_pass=True)
     assert sampler_line(current(app)) == (
-        "temperature 1.5, top-p 0.95, top-k 5, min p 0.1, repetition penalty 1.3, order repetition → presence frequency"
-        " → top_k → top_p → min_p → temperature, seed 2"
+        "temperature 1.5, top-p 0.95, top-k 5, min-p 0.1, repetition penalty 1.3, order repetition → presence frequency"
+        " → top-k → top-p → min-p → temperature, seed 2"
     )

@@ -289,16 +289,22 @@ def test_any_token_is_found_by_text_and_id_with_its_reason(app: App) -> None:
 
 def test_a_row_that_is_chosen_is_the_token_that_is_forced(app: App) -> None:
     sampling(app, view="Any token")
+
+    def table() -> str:
+        return f"sampling_find_rows_{app.test.session_state['sampling_find_table']}"
+
+    first = table()
     assert app.test.button(key="sampling_force").disabled
     chosen = frame(app).iloc[4]
-    app.select("sampling_find_rows", rows=[4])
+    app.select(table(), rows=[4])
     assert not app.test.button(key="sampling_force").disabled
     assert f"“{chosen['token']}”, id {chosen['id']}" in texts(app)
     app.test.button(key="sampling_force").click()
-    app.select("sampling_find_rows", rows=[4])
+    app.select(table(), rows=[4])
     assert current(app).info.edit == ForceToken(3, chosen["id"])
     assert current(app).steps[2].token_id == chosen["id"]
     assert "was forced to take" in texts(app)
+    assert table() != first, "the fifth row is another token now, so none is chosen"
 
 
 def test_a_row_of_the_stages_shows_that_stage(app: App) -> None:
@@ -320,6 +326,14 @@ def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
     app.run()
     assert "Coin 4 of seed 0" in texts(app)
     assert current(app).seq.token_ids == before
+    app.test.button(key="sampling_over").click()
+    app.run()
+    app.test.button(key="sampling_thousand").click()
+    app.run()
+    assert len(plots(app)) == 2
+    app.test.button(key="sampling_over").click()
+    app.run()
+    assert len(plots(app)) == 1, "a thousand draws can be put away too"
 
 
 def test_guesses_are_scored_from_the_run(app: App) -> None:
