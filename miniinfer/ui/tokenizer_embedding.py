@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from miniinfer.errors import BadInputError
+from miniinfer.figures.sampling_words import percent
 from miniinfer.figures.tokenizer_embedding import (
     describe_backwards,
     describe_rows,
@@ -69,7 +70,8 @@ def draw_embedding(look: TextLook) -> None:
         st.caption(
             f"Each id selects one row of {model.config.vocab_size:,}, kept as {embedded.storage}; these are the "
             f"numbers it stands for. The colour scale ends at ±{colour_limit(embedded):.3g}, which holds "
-            f"{IN_SCALE:.1%} of the values shown; what lies beyond has the end's colour. Computed from the weights."
+            f"{percent(IN_SCALE)} of the values shown; what lies beyond has the end's colour. Computed from the "
+            "weights."
         )
     with right:
         st.markdown("**Which rows of the whole vocabulary lie nearest?**")
@@ -122,7 +124,7 @@ def _way_out(look: TextLook, facts: MatrixFacts, rows: str) -> None:
         step = look.session.timeline.cursor
         found = look.session.look([run], lambda: backwards(run, step))
         if found is not None:
-            st.text(describe_backwards(found, look.text, facts.check.tied))
+            st.text(describe_backwards(found, look.text, facts.check.tied, run.info.dtype))
 
 
 def _in_engine(look: TextLook, question: Callable[[], T]) -> T:

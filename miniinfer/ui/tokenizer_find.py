@@ -39,7 +39,7 @@ def draw_find(look: TextLook) -> None:
     frame = found_table(describe_tokens(look.tokenizer, shown), look.text)
     picked = st.dataframe(
         frame, key="tokenizer_found_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch",
+        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch", placeholder="",
         column_config={"id": st.column_config.NumberColumn(format="%d")},
     )
     rows = picked["selection"]["rows"]
