@@ -18,5 +18,5 @@ def sampler_words(params: SamplingParams) -> str:
     if params.stop_ids:
         words.append(f"stop ids {', '.join(map(str, params.stop_ids))}")
     if params.order != _OFF.order:
-        words.append(f"order {' → '.join(params.order) or 'of no stage'}")
+        words.append(f"order {' → '.join(name.replace('_', ' ') for name in params.order) or 'of no stage'}")
     return ", ".join([*words, f"seed {params.seed}"])

@@ -6,6 +6,7 @@ text: a token's visible text; it is escaped here, for plotly takes tags in label
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -113,31 +114,45 @@ def cumulative_figure(
                 xanchor="left" if coin < 0.15 else "right" if coin > 0.85 else "center",
                 text=f"coin {coin:.4f} lands on <b>{for_plotly(text(token_id))}</b>",
             )
-    figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
-    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
+    figure.update_yaxes(visible=False, range=[-0.5, 0.95], fixedrange=True)
+    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f", title=_axis("used probability, end to end"))
     return plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:
-    """How often each token was drawn, over what was expected, with two of the spreads that chance explains."""
-    y = list(range(len(token_ids)))
+    """How often each token was drawn, over what was expected, with two of the spreads that chance explains; the other
+    tokens that stay are one bar."""
     expected = [draws.expected(i) for i in token_ids]
     counts = [int(draws.counts[i]) for i in token_ids]
+    spreads = [draws.spread(i) for i in token_ids]
+    labels = [for_plotly(text(i)) for i in token_ids]
+    colour = [colours.probability] * len(labels)
+    others = draws.others(token_ids)
+    if others.kept:
+        labels.append(f"the other {others.kept:,} that stay")
+        counts.append(others.drawn)
+        expected.append(others.expected)
+        spreads.append(others.spread)
+        colour.append(colours.cut)
+    y = list(range(len(labels)))
     figure = go.Figure()
     figure.add_bar(
-        x=counts, y=y, orientation="h", width=0.62, name=f"drawn, of {draws.total:,}", marker_color=colours.probability,
+        x=counts, y=y, orientation="h", width=0.62, name=f"drawn, of {draws.total:,}", marker_color=colour,
         hovertemplate="drawn %{x}<extra></extra>",
     )
     figure.add_scatter(
         x=expected, y=y, mode="markers", name="expected, ± 2 spreads of chance",
         marker={"symbol": "line-ns", "size": 13, "line": {"width": 2, "color": colours.text}},
-        error_x={"type": "data", "array": [2 * draws.spread(i) for i in token_ids], "color": colours.text, "width": 4},
+        error_x={"type": "data", "array": [2 * spread for spread in spreads], "color": colours.text, "width": 4},
         hovertemplate="expected %{x:.1f}<extra></extra>",
     )
-    labels = [for_plotly(text(i)) for i in token_ids]
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
-    figure.update_xaxes(rangemode="tozero")
-    return plain(figure, colours, ROW * len(y) + 72)
+    figure.update_xaxes(rangemode="tozero", title=_axis("draws"))
+    return plain(figure, colours, ROW * len(y) + 84)
+
+
+def _axis(title: str) -> dict[str, Any]:
+    return {"text": title, "font": {"size": 12}, "standoff": 4}
 
 
 def orders_figure(
@@ -145,6 +160,7 @@ def orders_figure(
     taken: tuple[int, int] | None = None,
 ) -> go.Figure:
     """The used probabilities of two records back to back: the best of either, a third of them cut in one, if any are.
+    The tail is one bar.
 
     taken: the tokens that stand out, for example because a run was forced to take them; else those that were drawn.
     """
@@ -157,20 +173,24 @@ def orders_figure(
     alone = alone[np.argsort(-np.maximum(a, b)[alone], kind="stable")][: max(count // 3, count - len(both))]
     ids = [*both[: count - len(alone)], *alone.tolist(), *marked]
     ids = sorted(dict.fromkeys(ids), key=lambda i: (-max(float(a[i]), float(b[i])), i))
-    y = list(range(len(ids)))
+    tail = first.vocab_size - len(ids)
+    labels = [for_plotly(text(i)) for i in ids] + [f"the other {tail:,} tokens"] * bool(tail)
+    y = list(range(len(labels)))
     figure = go.Figure()
+    most = 0.0
     for name, probs, sign, drawn in ((names[0], a, -1, marked[0]), (names[1], b, 1, marked[1])):
-        values = [float(probs[i]) for i in ids]
+        values = [float(probs[i]) for i in ids] + [rest_of(probs, ids)] * bool(tail)
+        most = max(most, *values)
         figure.add_bar(
             x=[sign * v for v in values], y=y, orientation="h", width=0.66, name=name, showlegend=False,
-            marker_color=[colours.step if i == drawn else colours.probability for i in ids],
+            marker_color=[*(colours.step if i == drawn else colours.probability for i in ids), colours.quiet][: len(y)],
             text=[percent(v) if v else "cut" for v in values], textposition="outside", cliponaxis=False,
             textfont={"color": colours.quiet, "size": 11},
             hovertemplate="%{customdata}<extra></extra>", customdata=[percent(v) for v in values],
         )
-    most = 1.25 * max(float(a.max()), float(b.max()))
+    most *= 1.25
     figure.update_xaxes(range=[-most, most], showticklabels=False)
-    figure.update_yaxes(tickvals=y, ticktext=[for_plotly(text(i)) for i in ids], autorange="reversed", showgrid=False)
+    figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     for x, name, anchor in ((-most, f"◂ {names[0]}", "left"), (most, f"{names[1]} ▸", "right")):
         figure.add_annotation(
             x=x, y=1, yref="paper", yanchor="bottom", xanchor=anchor, text=name, showarrow=False,

@@ -6,6 +6,8 @@ marked runs are dropped for good when the file is opened again a day later.
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -21,6 +23,7 @@ KEPT_DELETED_SECONDS = 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 SCHEMA_VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -39,6 +42,10 @@ OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?
 
 class StoreError(MiniInferError):
     """Saved runs cannot be read or written; the message names the file and the way out."""
+
+
+class RunRefusedError(StoreError):
+    """The file takes other runs, but not this one."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +74,19 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             self._prepare()
+            self._file = os.stat(path).st_ino
         except (OSError, sqlite3.Error) as error:
             raise self._error(error) from error
+
+    @property
+    def gone(self) -> bool:
+        """Somebody has deleted or moved the file: what is written now would be in no file that anybody opens again."""
+        try:
+            return os.stat(self.path).st_ino != self._file
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # it cannot be looked at; writing says why
 
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -114,7 +132,7 @@ class RunStore:
         for session, run_id, *_ in rows:
             known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
             if known.fetchone() is None:
-                raise StoreError(
+                raise RunRefusedError(
                     f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
                     "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
                     "saved."
@@ -216,11 +234,15 @@ class RunStore:
         if isinstance(error, StoreError):
             return error
         text = str(error)
-        if "disk" in text and "full" in text:
+        if isinstance(error, UnicodeError):
+            return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
+        if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
             way_out = "the disk is full: free some space"
+        elif "disk I/O error" in text:
+            way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or any(w in text for w in ("readonly", "read-only", "unable to open")):
+        elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS or any(w in text for w in ("readonly", "read-only", "unable to open")):
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

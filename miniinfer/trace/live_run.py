@@ -16,7 +16,9 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.candidates import next_token_of
 from miniinfer.trace.heads import far_reading_head
+from miniinfer.trace.parts import Parts, finished
 from miniinfer.trace.pooling import pool_head, to_u8
+from miniinfer.trace.recorded_step import recorded_step
 from miniinfer.trace.recorder import Recorder
 from miniinfer.trace.records import (
     ByteArray,
@@ -82,10 +84,13 @@ class LiveRun(SleepingRun):
 
     def step(self) -> bool:
         """Run one engine step of this sequence alone. False if the run is finished."""
+        return finished(self.step_in_parts())
+
+    def step_in_parts(self) -> Parts[bool]:
+        """The same step: with many tokens it stops before each layer, so that other runs' steps come in between."""
         if self.seq.finish_reason is not None:
             return False
-        self._recorder.start()
-        state = self.engine.step(self._recorder, only=self.seq)
+        state = yield from recorded_step(self.engine, self.seq, self._recorder)
         if state is None:
             return False
         record = self._recorder.record(len(self.records) + 1, state)

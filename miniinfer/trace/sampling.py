@@ -158,4 +158,4 @@ def _view(name: str, logits: torch.Tensor, probs: torch.Tensor, before: StageVie
 def _entropy(probs: FloatArray) -> float:
     """In nats."""
     kept = probs[probs > 0]
-    return -float((kept * np.log(kept)).sum(dtype=np.float64))
+    return 0.0 - float((kept * np.log(kept)).sum(dtype=np.float64))  # 0 of one token, not minus 0

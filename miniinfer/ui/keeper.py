@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from miniinfer.ui.session import Session
 
 
-
-
 class RunKeeper:
     """`token` names the session in its address. `waiting`: its runs that are saved and not in memory."""
 
@@ -35,6 +33,7 @@ class RunKeeper:
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
+        self._written: dict[str, SavedRun] = {}  # touched by the writer's thread alone, but for what is let go
         self.share = SavedShare(session)
         self._quiet: set[str] = set()  # runs that nobody asked for: saved once the user does something with them
         if saved is not None:
@@ -87,7 +86,11 @@ class RunKeeper:
             if self.saved is None or self.token != token or not self.saved.owns(token, self._session):
                 return None  # the address went to another session meanwhile: what it has is newer
             cursor = self._session.timeline.cursor_of(run_id)
-            return saved_form(run, token, self._models[run_id], self._created[run_id], cursor)
+            before = self._written.get(run_id)
+            form = saved_form(run, token, self._models[run_id], self._created[run_id], cursor, before=before)
+            if form is not None:
+                self._written[run_id] = form
+            return form
 
         self.saved.changed((self._session.session_id, run_id), snapshot)
 
@@ -103,6 +106,7 @@ class RunKeeper:
         self.saved.flush()
         for run in runs:
             run_id = run.info.run_id
+            self._written.pop(run_id, None)
             if run_id in self._models and run_id not in self._quiet and not self._session.closed:
                 cursor = self._session.timeline.cursor_of(run_id)
                 form = saved_form(run, self.token, self._models[run_id], self._created[run_id], cursor)
@@ -111,6 +115,7 @@ class RunKeeper:
 
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
+        self._written.pop(run_id, None)
         self.share.forget(run_id)
         if self.wanted is not None and self.wanted.run_id == run_id:
             self.give_up()
@@ -130,6 +135,7 @@ class RunKeeper:
             self._left_at = self.place
             self.saved.flush()
             self.saved.disconnect(self.token, self._session)
+        self._written.clear()
 
     # Coming back
 

@@ -83,7 +83,7 @@ def _tokens(look: LiveLook) -> Callable[[], Round] | None:
     with st.form("kv_guess_tokens", border=False):
         one, two = st.columns([3, 2])
         number = one.number_input(
-            f"Bytes of {TOKENS} tokens", 0.0, value=None, placeholder="your guess", key="kv_guess_number"
+            f"Bytes of {TOKENS} tokens", 0.0, 1e12, value=None, placeholder="your guess", key="kv_guess_number"
         )
         unit = two.selectbox("Unit", list(UNITS), index=3, key="kv_guess_unit")
         pressed = st.form_submit_button("Reveal", type="primary")

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
 from miniinfer.models.registry import MODELS
+from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
 from miniinfer.ui.open_sessions import OpenSessions
 
@@ -159,19 +160,24 @@ class ModelHost:
             except MiniInferError as error:
                 self._set(key, ModelStatus("failed", str(error)))
                 return
-            except MemoryError:
-                self._set(key, ModelStatus("failed", "This machine has too little free memory for this model."))
-                return
             except Exception as error:
+                from miniinfer.engine.machine_faults import machine_fault
+
                 text = f"The model could not be loaded ({type(error).__name__}: {error})."
+                if no_memory := isinstance(fault := machine_fault(error), NoMemoryError):
+                    text = "This machine has too little free memory for this model: choose dtype packed, or another."
+                elif fault is not None:
+                    text = str(fault)
                 self._set(key, ModelStatus("failed", text))
+                if no_memory:
+                    return
                 raise
             with self._lock:
                 self._set_ready(key, model)
                 self.num_loads += 1
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
-            # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
+            # What lives for ever need not be walked each time that garbage is collected.
             gc.collect()
             gc.freeze()
             NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
@@ -227,7 +233,9 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost(get_hosting())
+    host = ModelHost(get_hosting())
+    collect_now_and_then(host.sessions)
+    return host
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

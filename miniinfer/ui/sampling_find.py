@@ -9,11 +9,11 @@ from miniinfer.figures.token_search import search_tokens
 from miniinfer.provenance import Provenance
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.page import run_action
-from miniinfer.ui.sampling_look import Look, texts_of
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.sampling_look import Look, probabilities, texts_of
+from miniinfer.ui.table_twin import ROW, draw_saves
 
 MOST = 50
-PROBABILITY = st.column_config.NumberColumn(format="%.3g")
+WHOLE_ROWS, HEADER = 18, 35  # rows in view at once; px of the line above them
 
 
 def draw_find(look: Look) -> None:
@@ -37,24 +37,25 @@ def draw_find(look: Look) -> None:
     picked = st.dataframe(
         frame, key="sampling_find_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
         column_config={
-            "raw probability": PROBABILITY, "used probability": PROBABILITY,
+            **probabilities("raw probability", "used probability"),
             "rank": st.column_config.NumberColumn(format="localized", help="By the model's own logits, from 1."),
             "id": st.column_config.NumberColumn(format="%d"), "logit": st.column_config.NumberColumn(format="%.3f"),
             "why": st.column_config.TextColumn(width=340),
         },
-        row_height=28, height=420 if len(shown) > 13 else "content", width="stretch",
+        row_height=ROW, height=HEADER + ROW * WHOLE_ROWS + 2 if len(shown) > WHOLE_ROWS else "content", width="stretch",
     )  # fmt: skip
     rows = picked["selection"]["rows"]
     chosen = shown[rows[0]] if rows and rows[0] < len(shown) else None
     step = look.place.step
-    with st.container(horizontal=True, vertical_alignment="center"):
+    left, *saves = st.columns([8, 2, 2], vertical_alignment="center")
+    with left, st.container(horizontal=True, vertical_alignment="center"):
         force = st.button(
             f"Force it in step {step}", key="sampling_force", disabled=chosen is None, type="primary",
             help="Choose a row first." if chosen is None else "Starts a branch that takes this token here.",
         )
         if chosen is not None:
-            st.text(f"“{look.text(chosen)}”, id {chosen}")
+            st.text(f"{look.quoted(chosen)}, id {chosen}")
+        st.caption(f"Figures: {Provenance.COMPUTED.value}.")
+    draw_saves(frame, "sampling_find", "tokens.csv", saves)
     if force and chosen is not None:
         run_action("sampling", lambda: look.session.branch(ForceToken(step, chosen)))
-    with st.expander("Table as CSV"):
-        draw_table_twin(frame, "sampling_find", Provenance.COMPUTED, "tokens.csv")

@@ -62,6 +62,15 @@ class SessionEngine(ABC):
         finally:
             self.last_used = time.monotonic()
 
+    def step_of(self, run: LiveRun) -> bool:
+        """One step of a run; other tabs' steps come in between the layers of a long prompt. False if it is finished."""
+        self.last_used = time.monotonic()
+        try:
+            slow = self.queue_place.while_waiting
+            return self.host.worker.call_in_parts(run.step_in_parts, key=self.session_id, slow=slow)
+        finally:
+            self.last_used = time.monotonic()
+
     def engine_for(self, model: ModelLike, block_size: int | None = None) -> Engine:
         """This session's engine for new runs, or one with the block size of a saved run."""
         from miniinfer.engine.engine import Engine

@@ -12,7 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
 
-ROW = 26  # px
+ROW, HEAD = 26, 34  # px
 
 
 def draw_table_twin(
@@ -22,12 +22,14 @@ def draw_table_twin(
 ) -> None:
     """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
-    source: of all figures, or what comes from where. height: in px, for a table that scrolls in a place of its own.
+    source: of all figures, or what comes from where. height: in px, at most, for a table that scrolls in a place of
+    its own; one that is shorter has no empty rows.
     columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
     table.
     """
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto",
+        frame, key=f"{key}_table", width="stretch", hide_index=True,
+        height=height if height and HEAD + ROW * len(frame) > height else "auto",
         column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
     left, *places = st.columns([3, 3, 4] if narrow else [8, 2, 2], vertical_alignment="center")

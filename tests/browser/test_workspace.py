@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import wait_for
+
 SIZES = [(1440, 900), (1920, 1080), (1280, 720)]
 
 
@@ -235,7 +237,7 @@ def test_a_long_prompt_comes_in_parts(visit):
     del tab.received[:]
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 1", timeout=60_000)
-    page.wait_for_function("[...__miniinfer.history.pooled.values()].some(map => map.to === 640)")
+    wait_for(page, "[...__miniinfer.history.pooled.values()].some(map => map.to === 640)")
     assert max(tab.received) < 1_000_000
     expect(page.get_by_test_id("token-639")).to_be_visible()
     expect(page.get_by_test_id("token-0")).to_have_count(0)

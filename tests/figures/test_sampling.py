@@ -9,6 +9,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.figures import sampling_plots as plots
 from miniinfer.figures import sampling_tables as tables
 from miniinfer.figures.palette import palette
+from miniinfer.figures.quoting import isolated, quoted
 from miniinfer.figures.sampling_words import counted, describe_order, fate, for_plotly, percent, setting
 from miniinfer.figures.token_search import search_tokens
 from miniinfer.trace.draws import draw_many, sweep_temperature
@@ -114,6 +115,10 @@ def test_the_draws_table_adds_up() -> None:
     assert frame["drawn"].sum() == 1000
     assert frame["probability"].sum() == pytest.approx(1)
     assert frame["token"].iloc[-1] == "(the other 3 that stay)"
+    bars, expected = plots.draws_figure(draws, [0, 1], text, LIGHT).data
+    assert list(bars.x) == frame["drawn"].tolist()
+    assert list(expected.x) == pytest.approx(frame["expected"].tolist())
+    assert list(expected.error_x.array) == pytest.approx((2 * frame["spread by chance"]).tolist())
 
 
 def test_the_sweep_and_scores_tables() -> None:
@@ -186,6 +191,11 @@ def test_for_plotly_escapes() -> None:
     assert for_plotly("<b>&amp;") == "&lt;b&gt;&amp;amp;"
 
 
+def test_a_token_that_runs_from_right_to_left_does_not_turn_its_sentence_around() -> None:
+    assert quoted("ت") == "“\u2068ت\u2069”"
+    assert isolated("abc <D8> 12 ␣") == "abc <D8> 12 ␣"
+
+
 def test_searching_the_vocabulary() -> None:
     texts = ("a", " Paris", "paris", "Paris", "Parisian", "12", "<s>", " in Paris")
     probs = torch.tensor([0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1]).numpy()
@@ -194,6 +204,7 @@ def test_searching_the_vocabulary() -> None:
     assert search_tokens(texts, "99", probs) == []
     assert search_tokens(texts, "", probs) == []
     assert search_tokens(texts, "<S", probs) == [6]
+    assert search_tokens(texts, "␣Paris", probs) == [1, 7], "as the table shows it"
 
 
 def test_the_stage_plots_twin_has_its_bars_and_adds_up() -> None:
@@ -228,6 +239,8 @@ def test_two_runs_back_to_back_show_what_each_took_even_if_it_is_far_down() -> N
     figure = plots.orders_figure(first, second, ("r2", "r1"), 2, text, LIGHT, taken=(4, 0))
     labels = list(figure.layout.yaxis.ticktext)
     assert len(labels) == len(set(labels)) >= 3
+    assert labels[-1] == "the other 2 tokens"
     left, right = figure.data
+    assert (-sum(left.x), sum(right.x)) == (pytest.approx(1), pytest.approx(1)), "the tail is a bar"
     assert labels[list(left.marker.color).index(LIGHT.step)] == "t4", "forced, and cut by the settings"
     assert labels[list(right.marker.color).index(LIGHT.step)] == "t0"

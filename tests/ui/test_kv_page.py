@@ -165,7 +165,7 @@ def test_three_numbers_at_every_step_of_a_run_with_branches(app: App) -> None:
         app.ask("transport", run=run_of(app).info.run_id, want=step, cursor=step, full=True)
         cache, engine = run_of(app).engine.kv_cache, run_of(app).engine
         assert (
-            f"Pool of all runs: used {engine.used_bytes():,} B · allocated {engine.allocated_bytes():,} B" in texts(app)
+            f"Pool of 2 runs: used {engine.used_bytes():,} B · allocated {engine.allocated_bytes():,} B" in texts(app)
         )
         assert f"reserved {cache.data.untyped_storage().nbytes():,} B" in texts(app)
         held = run_of(app).seq.num_computed_tokens

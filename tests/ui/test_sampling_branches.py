@@ -66,6 +66,7 @@ def test_a_typed_continuation_is_one_branch_with_several_forced_tokens(app: App)
     assert any("took over 7 positions of r1" in c.value for c in app.test.caption)
     assert any("It shares none of them with r1 now" in c.value for c in app.test.caption)
     assert app.session.timeline.cursor == len(branch.steps)
+    assert branch.info.name == "step 3: “␣the␣city␣of␣light”"
 
 
 def test_an_empty_continuation_is_a_sentence(app: App) -> None:
@@ -250,6 +251,6 @@ def test_the_line_of_settings_names_what_is_on(app: App) -> None:
     )
     app.session.new_run("Hi", params, chat=False, one_pass=True)
     assert sampler_line(current(app)) == (
-        "temperature 1.5, top-p 0.95, top-k 5, min p 0.1, repetition penalty 1.3, order repetition → presence_frequency"
+        "temperature 1.5, top-p 0.95, top-k 5, min p 0.1, repetition penalty 1.3, order repetition → presence frequency"
         " → top_k → top_p → min_p → temperature, seed 2"
     )
