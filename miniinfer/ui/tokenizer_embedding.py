@@ -27,7 +27,7 @@ from miniinfer.trace.embedding import MatrixFacts, backwards, embed_ids, neighbo
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.in_parts import do_in_parts
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer_look import TextLook, remembered
 
 T = TypeVar("T")
@@ -87,7 +87,10 @@ def draw_embedding(look: TextLook) -> None:
     other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id, facts)))
     mine = embedded.rows[position - first]
     _way_out(look, facts, describe_rows(mine, other, look.text(token_id)))
-    with st.expander("Tables: norms, values, nearest rows, both matrices"):
+    folded = opened_fold("Tables: norms, values, nearest rows, both matrices", "tokenizer_embedding_fold")
+    if folded is None:
+        return
+    with folded:
         draw_table_twin(rows_table(embedded, look.text, first), "tokenizer_norms", Provenance.COMPUTED, "norms.csv")
         draw_table_twin(values_table(embedded, look.text, first), "tokenizer_values", Provenance.COMPUTED, "X.csv")
         draw_table_twin(neighbours_table(found, look.text), "tokenizer_nearest", Provenance.COMPUTED, "nearest.csv")
