@@ -29,13 +29,13 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
         "Logit lens": "inside_lens_map", "Checks": "inside_checks", "Prefill and decode": "inside_ways_lines",
     }),
     "Tokenizer": ("tokenizer_view", {
-        "Stages": "tokenizer_stages", "Segments": "tokenizer_segments", "Characters": "tokenizer_characters_table",
+        "Stages": "tokenizer_stages", "Segments": "tokenizer_segments", "Characters": "tokenizer_characters_csv",
         "Languages": "tokenizer_costs_figure", "Look up": "tokenizer_found_rows", "Embedding": "tokenizer_near",
     }),
     "Break it": ("break_view", {"Side by side": "break_bars", "Loss": "break_loss_pass"}),
 }  # fmt: skip
 STILL = "Break it"  # shows what both sides did, wherever the cursor stands
-NO_FIGURE = ("checks", "stages", "segments", "table", "rows", "answer", "body")  # ends of keys
+NO_FIGURE = ("checks", "stages", "segments", "csv", "rows", "answer", "body")  # ends of keys
 STEPS = 4
 
 # Resolves with the time from `start` to the frame after the last change of the page, of any component or of any canvas

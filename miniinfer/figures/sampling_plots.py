@@ -104,7 +104,8 @@ def cumulative_figure(
                 text=f"coin {coin:.4f} lands on <b>{for_plotly(text(token_id))}</b>",
             )
     figure.update_yaxes(visible=False, range=[-0.5, 0.95], fixedrange=True)
-    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f", title=_axis("used probability, end to end"))
+    title = _axis("used probability, end to end", colours)
+    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f", title=title)
     return plain(figure, colours, 140, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
 
 
@@ -154,12 +155,12 @@ def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colour
         hovertemplate="expected %{x:.1f}<extra></extra>",
     )
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
-    figure.update_xaxes(rangemode="tozero", title=_axis("draws"))
+    figure.update_xaxes(rangemode="tozero", title=_axis("draws", colours))
     return plain(figure, colours, ROW * len(y) + 84)
 
 
-def _axis(title: str) -> dict[str, Any]:
-    return {"text": title, "font": {"size": 12}, "standoff": 4}
+def _axis(title: str, colours: Palette) -> dict[str, Any]:
+    return {"text": title, "font": {"size": 12, "color": colours.quiet}, "standoff": 4}
 
 
 def orders_figure(
@@ -222,7 +223,8 @@ def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenT
             line={"color": colour, "width": 2.5}, hovertemplate="%{y:.1%}",
         )
     figure.add_vline(x=at, line={"color": colours.text, "width": 1.5, "dash": "dot"})
-    figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
+    last = max(*sweep.temperatures, at)
+    figure.update_xaxes(title=_axis("temperature (0 = greedy)", colours), range=[-0.02, last + 0.02])
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title=_axis("used probability", colours))
     figure.update_layout(hovermode="x unified")
     return plain(figure, colours, 270)

@@ -12,7 +12,7 @@ from miniinfer.figures.sampling_plots import orders_figure
 from miniinfer.figures.sampling_tables import orders_table
 from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
-from miniinfer.trace.compare import compare_runs
+from miniinfer.trace.compare import compare_runs, compare_tokens
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of, step_of_output
 from miniinfer.trace.run import Run
@@ -59,17 +59,20 @@ def draw_beside(look: Look) -> None:
     index = len(look.place.output_ids)
     if along and (error := _step_along(session, other, index)):
         st.text(error)
-    read_outputs(session, (run, other))
-    comparison, theirs = session.look([run, other], lambda: (compare_runs(run, other), _place(other, index)))
+    theirs = session.look([run, other], lambda: _place(other, index))
     for column, each, place in zip(st.columns(2, gap="medium"), (run, other), (look.place, theirs), strict=True):
         with column, st.container(key=f"sampling_beside_{'A' if each is run else 'B'}", gap="small"):
             st.text(f"{each.info.run_id} · {sampler_words(each.info.params if place is None else place.params)}")
             st.text(_took(look, each, place, index))
-    st.text(verdict(comparison, (run.info.run_id, run_id)))
+    st.text(verdict(compare_tokens(run, other), (run.info.run_id, run_id)))
     if theirs is not None:
         _distributions(look, other, theirs, index)
-    with st.expander("Table of all output tokens of both"):
-        draw_comparison_table(comparison, (run.info.run_id, run_id))
+    folded = st.expander("Table of all output tokens of both", key="sampling_beside_fold", on_change="rerun")
+    if folded.open:  # it takes an unembed product for each token
+        with folded:
+            read_outputs(session, (run, other))
+            comparison = session.look([run, other], lambda: compare_runs(run, other))
+            draw_comparison_table(comparison, (run.info.run_id, run_id))
 
 
 def _likely(run: Run, others: dict[str, Run]) -> int:

@@ -45,6 +45,12 @@ def draw_table_twin(
     draw_saves(csv or frame, key, file_name, places)
 
 
+def opened_fold(title: str, key: str) -> DeltaGenerator | None:
+    """A fold whose contents are made when it is opened: what nobody looks at costs nothing when the cursor moves."""
+    folded = st.expander(title, key=key, on_change="rerun")
+    return folded if folded.open else None
+
+
 def draw_saves(
     table: pd.DataFrame | Callable[[], pd.DataFrame], key: str, file_name: str, places: Sequence[DeltaGenerator],
     csv: str = "Save CSV", parquet: str = "Save Parquet",

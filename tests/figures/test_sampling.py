@@ -60,8 +60,11 @@ def test_tokens_that_stay_and_greedy() -> None:
 
 @pytest.mark.parametrize(
     ("p", "words"),
-    [(0, "0 %"), (0.135, "13.5 %"), (0.0012, "0.12 %"), (1e-7, "1.0e-05 %"), (1, "100 %"), (0.99951, "99.95 %")],
-)
+    [
+        (0, "0 %"), (0.135, "13.5 %"), (0.0012, "0.12 %"), (1e-7, "0.00001 %"), (5.1e-6, "0.00051 %"),
+        (3e-10, "3.0e-08 %"), (1, "100 %"), (0.99951, "99.95 %"),
+    ],
+)  # fmt: skip
 def test_percent(p: float, words: str) -> None:
     assert percent(p) == words
 

@@ -172,6 +172,8 @@ def test_the_same_prompt_under_two_settings_steps_along_in_two_columns(app: App)
     assert max(bars[second.info.run_id]["x"]) == 0
     assert min(bars[second.info.run_id]["x"]) == -1, "greedy: all on one token"
     assert any(x == pytest.approx(drawn, abs=1e-6) for x in bars[first.info.run_id]["x"])
+    app.test.session_state["sampling_beside_fold"] = True
+    app.run()
     assert len(table(app, f"token {second.info.run_id}", f"token {first.info.run_id}")) == 5
 
 
