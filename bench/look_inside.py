@@ -29,12 +29,13 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
         "Logit lens": "inside_lens_map", "Checks": "inside_checks", "Prefill and decode": "inside_ways_lines",
     }),
     "Tokenizer": ("tokenizer_view", {
-        "Stages": "tokenizer_stages", "Segments": "tokenizer_segments", "Characters": "tokenizer_characters_table",
+        "Stages": "tokenizer_stages", "Segments": "tokenizer_segments", "Characters": "tokenizer_characters_csv",
         "Languages": "tokenizer_costs_figure", "Look up": "tokenizer_found_rows", "Embedding": "tokenizer_near",
     }),
-    "Break it": ("", {"": "break_answer"}),
+    "Break it": ("break_view", {"Side by side": "break_bars", "Loss": "break_loss_pass"}),
 }  # fmt: skip
-NO_FIGURE = ("checks", "stages", "segments", "table", "rows", "answer", "body")  # ends of keys
+STILL = "Break it"  # shows what both sides did, wherever the cursor stands
+NO_FIGURE = ("checks", "stages", "segments", "csv", "rows", "answer", "body")  # ends of keys
 STEPS = 4
 
 # Resolves with the time from `start` to the frame after the last change of the page, of any component or of any canvas
@@ -98,6 +99,9 @@ def measure(size: Size) -> list[Figure]:
 
 def _view(page: Page, size: Size, name: str, key: str, view: str, drawn: str) -> list[Figure]:
     _open(page, name, ".st-key-page_body")  # the browser loads the page's code once
+    if name == STILL and not page.locator(".st-key-break_facts").count():
+        page.get_by_role("button", name="Run both").click()
+        page.locator(".st-key-break_facts").wait_for(timeout=READY)
     if key:
         page.locator(f".st-key-{key}").get_by_role("radio", name=view, exact=True).click()
     _painted(page, f".st-key-{drawn}")
@@ -108,7 +112,7 @@ def _view(page: Page, size: Size, name: str, key: str, view: str, drawn: str) ->
         opened.append(_open(page, name, f".st-key-{drawn}"))
     title = f"{name}, {view}" if view else name
     found = [_figure(f"{title}: page chosen to painted", opened, MOST_OPEN_MS)]
-    if key:
+    if key and name != STILL:
         # As many moves back as forth: each view begins at the same step.
         moved = [_move(page, number) for number in range(size.events + size.events % 2)]
         found.append(_figure(f"{title}: cursor moved to painted", moved, MOST_MOVE_MS))

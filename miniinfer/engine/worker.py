@@ -124,7 +124,7 @@ class EngineWorker:
         slow: Callable[[Future[Any]], object] | None = None,
     ) -> T:
         """What a long job returns. The same as `call`, for the eyes of a type checker."""
-        found: T = self.call(work, key=key, slow=slow)  # type: ignore[assignment]
+        found: T = self.call(work, key=key, slow=slow)
         return found
 
     @property

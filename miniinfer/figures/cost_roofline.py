@@ -14,7 +14,7 @@ from miniinfer.measure.records import Calibration, CountedParts
 from miniinfer.measure.summary import StageSum, by_stage
 
 LABELLED = 0.05  # points with at least this share of their step have a name
-NEAR = 0.4  # decades across within which points share their names' place
+NEAR, NEAR_UP = 0.4, 1.5  # decades across and up within which points share their names' place
 UNDER_ROOF = 0.5  # decades below the roof from which on names fit under it
 ROOM_BELOW, ROOM_ABOVE = 0.6, 1.3  # decades for names, beside the points
 MOST_NAMES, A_LINE = 6, 2
@@ -115,11 +115,13 @@ def _roofs(
 
 
 def neighbours(stages: Sequence[StageSum]) -> list[list[StageSum]]:
-    """Points that lie too close across for names of their own."""
+    """Points that lie too close for names of their own."""
     found: list[list[StageSum]] = []
     for stage in sorted(stages, key=lambda s: -s.ms):
         for place in found:
-            if abs(math.log10(stage.intensity / place[0].intensity)) < NEAR:
+            across = abs(math.log10(stage.intensity / place[0].intensity))
+            up = abs(math.log10(stage.operations_per_second / place[0].operations_per_second))
+            if across < NEAR and up < NEAR_UP:
                 place.append(stage)
                 break
         else:

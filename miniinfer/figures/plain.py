@@ -11,6 +11,8 @@ import plotly.graph_objects as go
 from miniinfer.figures.palette import Palette
 
 Spec = dict[str, Any]  # a figure in plotly's language, {"data": [...], "layout": {...}}; go.Figure(spec) is the figure
+# Margins of a figure without a legend whose upper right corner says something: there the buttons appear that save it.
+BELOW_BUTTONS = {"l": 8, "r": 8, "t": 24, "b": 8}
 
 
 def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:

@@ -1,7 +1,8 @@
-"""The SQLite file of saved runs: one table, write-ahead log, used from any thread through one connection and a lock.
+"""The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
+connection and a lock.
 
 A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later.
+marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
 """
 
 from __future__ import annotations
@@ -17,22 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
 KEPT_DELETED_SECONDS = 24 * 3600
+KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-SCHEMA_VERSION = 1
+NOT_WRITABLE = ("readonly", "read-only", "unable to open")
+SCHEMA_VERSION = 2  # 2: `turn`, the order of saving, which no clock that is set back can change
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
     num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, deleted REAL, data TEXT NOT NULL,
+    turn INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (session, run_id)
 );
 CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS by_time ON runs (updated);
+CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
 """
 
 
@@ -98,8 +103,14 @@ class RunStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(SCHEMA)
+        self._db.execute("BEGIN IMMEDIATE")  # of two processes that open an old file, one changes it
+        if "turn" not in (column[1] for column in self._db.execute("PRAGMA table_info(runs)")):
+            self._db.execute("ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0")
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_turn ON runs (turn)")
+        self._db.execute("COMMIT")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+        self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
     def save(self, runs: Iterable[SavedRun]) -> None:
         """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
@@ -116,10 +127,10 @@ class RunStore:
                 if self._used() >= self.max_bytes:
                     self._refuse_new(rows)
                 self._db.executemany(
-                    "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run_id) DO UPDATE SET "
-                    "name = excluded.name, num_steps = excluded.num_steps, updated = excluded.updated, "
-                    "data = excluded.data",
+                    "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data, turn) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(turn), 0) + 1 FROM runs)) "
+                    "ON CONFLICT (session, run_id) DO UPDATE SET name = excluded.name, num_steps = excluded.num_steps, "
+                    "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
                 self._db.execute("COMMIT")
@@ -132,11 +143,13 @@ class RunStore:
         for session, run_id, *_ in rows:
             known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
             if known.fetchone() is None:
-                raise RunRefusedError(
-                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
-                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
-                    "saved."
-                )
+                raise self._full()
+
+    def _full(self) -> RunRefusedError:
+        return RunRefusedError(
+            f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+            "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+        )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -154,7 +167,7 @@ class RunStore:
     def load_session(self, session: str) -> list[SavedRun]:
         """All runs of a session that can be read, in the order of their making."""
         rows = self._read(
-            "SELECT data FROM runs WHERE session = ? AND deleted IS NULL ORDER BY created, rowid", session
+            "SELECT data FROM runs WHERE session = ? AND deleted IS NULL ORDER BY rowid", session
         )
         found = []
         for (data,) in rows:
@@ -163,6 +176,22 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
+
+    def save_batch(self, batch: SavedBatch) -> None:
+        """Write the batch of a session in place of its last one; batches that nobody has touched for a week go."""
+        if self.total_bytes() >= self.max_bytes and self.load_batch(batch.session) is None:
+            with self._lock:
+                raise self._full()
+        self._write("DELETE FROM batches WHERE updated < ?", time.time() - KEPT_BATCH_SECONDS)
+        self._write(
+            "INSERT OR REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batch.session, time.time(),
+            batch.to_json(),
+        )
+
+    def load_batch(self, session: str) -> SavedBatch | None:
+        """None if there is none. Raises BadInputError if what is there is damaged."""
+        rows = self._read("SELECT data FROM batches WHERE session = ?", session)
+        return SavedBatch.from_json(str(rows[0][0])) if rows else None
 
     def own(self, session: str, owner: str) -> None:
         """The runs of this session belong to this browser, unless they are somebody else's already."""
@@ -175,7 +204,7 @@ class RunStore:
         rows = self._read(
             f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, "
             "length(data) FROM runs WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
-            f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY updated DESC LIMIT ?2",
+            f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY turn DESC, updated DESC LIMIT ?2",
             pattern, most, owner,
         )
         return [RunLine(*row) for row in rows]
@@ -242,7 +271,7 @@ class RunStore:
             way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS or any(w in text for w in ("readonly", "read-only", "unable to open")):
+        elif isinstance(error, PermissionError) or any(w in text.lower() for w in NOT_WRITABLE):
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

@@ -26,14 +26,16 @@ MAX_NAME = 200
 
 @dataclass(frozen=True)
 class SavedModel:
-    """Which model made the run. source: None for the default model, else a path. file_bytes tells a file that was
-    replaced by another one of the same name."""
+    """Which model made the run. source: None for the default model, else a path. file_bytes and file_sample (see
+    models/file_state.py; None in runs that were saved before it was kept) tell a file that was replaced by another one
+    of the same name."""
 
     name: str
     source: str | None
     device: str
     dtype: str
     file_bytes: int
+    file_sample: str | None = None
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _check_steps(run: SavedRun) -> None:
 def _model(value: dict[str, Any]) -> SavedModel:
     return SavedModel(
         text(value["name"], MAX_NAME), maybe(lambda x: text(x, 4096), value["source"]), text(value["device"], 20),
-        text(value["dtype"], 20), whole(value["file_bytes"]),
+        text(value["dtype"], 20), whole(value["file_bytes"]), maybe(lambda x: text(x, 64), value.get("file_sample")),
     )
 
 

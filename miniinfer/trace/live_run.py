@@ -261,23 +261,10 @@ class LiveRun(SleepingRun):
         return np.concatenate(arrays) if arrays else np.empty((0, self.info.model.num_layers, 2), np.float32)
 
     def token_probs(self, start: int) -> FloatArray:
-        import torch
-
-        from miniinfer.engine.lookup import logits_of
+        from miniinfer.trace.token_probs import token_probs
 
         ids = self.seq.token_ids[: self.seq.num_computed_tokens + 1]
-        probs = np.full(len(ids), np.nan, np.float32)
-        for part in (self._part(record) for record in self.records):
-            if part.context_len < start:
-                continue
-            following = torch.tensor(ids[part.start + 1 : part.context_len + 1])
-            for low in range(0, len(following), 64):  # 64 rows of logits are 12.6 MB
-                rows = torch.from_numpy(np.array(part.final_norm[low : low + 64]))[: len(following) - low]
-                found = logits_of(self.engine, rows).float().softmax(-1).cpu()
-                chosen = found.gather(1, following[low : low + 64, None])[:, 0]
-                first = part.start + 1 + low
-                probs[first : first + len(chosen)] = chosen.numpy()
-        return probs[start:]
+        return token_probs(self.engine, map(self._part, self.records), ids, start)
 
     @property
     def _last_position(self) -> int:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from miniinfer.figures.attention_heads_plots import heads_map
 from miniinfer.figures.attention_tables import heads_table
+from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
 from miniinfer.trace.head_kinds import FEWEST_ROWS, KINDS, MEANINGS, MIXED, THRESHOLDS, HeadScores
 from miniinfer.trace.head_scores import PROBE_TOKENS, HeadScoreBook, probe_ids, probe_scores, sampled_positions
@@ -71,7 +72,7 @@ def draw_heads(look: Look) -> None:
     draw_saves(table, "attention_heads", "heads.csv", places)
     with st.expander("What do the names mean?"):
         for name in KINDS:
-            st.text(f"{name}: at least {THRESHOLDS[name]:.0%} of the weight, on average, {MEANINGS[name]}.")
+            st.text(f"{name}: at least {percent(THRESHOLDS[name])} of the weight, on average, {MEANINGS[name]}.")
         st.text(
             f"A head is named by the first of these that it reaches, in this order, else “{MIXED}”. The thresholds "
             "are conventions; the table has the numbers. A kind that fewer than "

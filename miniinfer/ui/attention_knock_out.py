@@ -133,8 +133,8 @@ def _show(look: Look, shift: Shift, label: str) -> None:
         f"{label}: the next token after position {look.position}",
     )
     st.caption(
-        "After the position looked at, softmax of the model's logits; no setting of the sampler. Computed in a "
-        "throwaway copy of the sequence that was released again: the run itself is untouched. Figures: computed."
+        "Softmax of the logits after this position, no sampler settings; in a throwaway copy: the run is untouched. "
+        "Figures: computed."
     )
     twin(
         f"The {TABLE} tokens that moved most", "attention_movers",

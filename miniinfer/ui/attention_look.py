@@ -19,7 +19,7 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray, TokenInfo
 from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 
 T = TypeVar("T")
 LAYER, HEAD, POSITION, KEY = "attention_layer", "attention_head", "attention_position", "attention_key"
@@ -84,9 +84,8 @@ class Look:
 
 
 def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provenance, file_name: str) -> None:
-    """A folded table twin, made when it is opened: what nobody looks at costs nothing when the cursor moves."""
-    folded = st.expander(title, key=f"{key}_fold", on_change="rerun")
-    if folded.open:
+    """A folded table twin, made when it is opened."""
+    if (folded := opened_fold(title, f"{key}_fold")) is not None:
         with folded:
             draw_table_twin(make(), key, source, file_name)
 

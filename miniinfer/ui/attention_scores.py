@@ -77,8 +77,8 @@ def _row(look: Look, maps: HeadMaps) -> None:
     shown = table(STRONGEST if long else None)
     left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.text(
-        f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
-        f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
+        f"The query's row, to check by hand: largest score {float(row.scaled.max()):.6f}; {len(row.exps):,} exps sum "
+        f"to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
         f"{quotient}{kept}."
     )
     draw_saves(whole, "attention_row", "row.csv", places)

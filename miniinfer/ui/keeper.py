@@ -17,6 +17,7 @@ from miniinfer.ui.saved_view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.trace.parts import Parts
     from miniinfer.ui.session import Session
 
 
@@ -146,7 +147,8 @@ class RunKeeper:
             return False
         runs = {run.run_id: run for run in self._load(token)}
         recording = self.saved.recordings.get(token, run_id)
-        if not runs and recording is None:
+        batch = self._session.batch.keep.come_back(token)
+        if not runs and recording is None and not batch:
             return False
         named, run_id = run_id, run_id if run_id in runs else None
         if self.saved.take_over(token, self._session):
@@ -267,25 +269,23 @@ class RunKeeper:
         session.timeline.open(current.info.run_id)
 
     def _restore(self, saved: SavedRun) -> None:
-        from miniinfer.trace.resume import resume_run
+        from miniinfer.trace.resume import resume_in_parts
 
-        session = self._session
-        model = session.model
+        session, model = self._session, self._session.model
         if model is None:
             raise BadInputError("The model is not loaded yet.")
         session.inside.leave()  # it may need the blocks that a look into a step holds
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
 
-        def make() -> LiveRun:
+        def make() -> Parts[LiveRun]:
             engine, trunk = None, found if isinstance(found, LiveRun) else None
             if trunk is not None and trunk.engine.model is model and trunk.info.block_size == saved.block_size:
                 engine = trunk.engine  # blocks can be shared within one engine only
             engine = engine or session.engine_for(model, saved.block_size)
-            info = info_of(saved, engine, model)
-            describe = session.describe(model)
-            return resume_run(engine, info, saved.prompt_ids, known_steps(saved), describe, session.budget, trunk)
+            facts = info_of(saved, engine, model), saved.prompt_ids, known_steps(saved), session.describe(model)
+            return resume_in_parts(engine, *facts, session.budget, trunk)
 
-        run = session.in_engine(make)
+        run = session.in_engine_in_parts(make)
         self._models[saved.run_id], self._created[saved.run_id] = saved.model, saved.created
         session.timeline.add(run, cursor=min(saved.cursor, len(run.steps)))
         self.waiting.pop(saved.run_id, None)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import streamlit as st
 
 from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
+from miniinfer.models.file_state import file_state
 from miniinfer.models.registry import MODELS
 from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
@@ -111,6 +112,7 @@ class ModelHost:
                 if other != key:
                     users.discard(session_id)
             self._users.setdefault(key, set()).add(session_id)
+            self._forget_replaced(key)
             if key not in self._models and (model := self._alive.get(key)) is not None:
                 self._set_ready(key, model)
             there = key in self._models
@@ -122,6 +124,15 @@ class ModelHost:
             self._drop_unused(keep=key)
         else:
             threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True).start()
+
+    def _forget_replaced(self, key: ModelKey) -> None:
+        """Whoever asks for a model wants the file as it is now; runs that use the one in memory keep it. Called with
+        the lock held."""
+        known = self._models.get(key) or self._alive.get(key)
+        if known is not None and known.file_state and known.file_state != file_state(known.source):
+            self._models.pop(key, None)
+            self._alive.pop(key, None)
+            self._status.pop(key, None)
 
     def release(self, session_id: str) -> None:
         """A session has gone: models that nobody uses are dropped, but for one, which the next visitor likely wants."""

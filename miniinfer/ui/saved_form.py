@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miniinfer.errors import BadInputError
+from miniinfer.models.file_state import file_bytes, file_sample
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
 from miniinfer.trace.known_step import KnownStep
@@ -104,20 +105,11 @@ def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
 
 
 def saved_model(key: ModelKey, model: LoadedModel) -> SavedModel:
-    return SavedModel(model.name, key.source, key.device, key.dtype, file_bytes(model.source))
+    return SavedModel(model.name, key.source, key.device, key.dtype, model.file_bytes, model.file_sample or None)
 
 
 def key_of(saved: SavedModel) -> ModelKey:
     return ModelKey(saved.source, saved.device, saved.dtype)
-
-
-def file_bytes(path: Path) -> int:
-    """Of a model file, or of all weight files in a folder; 0 if it cannot be read."""
-    try:
-        files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
-        return sum(file.stat().st_size for file in files)
-    except OSError:
-        return 0
 
 
 def check_model_file(saved: SavedRun) -> None:
@@ -139,4 +131,9 @@ def check_model_file(saved: SavedRun) -> None:
         raise BadInputError(
             f"“{saved.name}” was made with {source} of {saved.model.file_bytes:,} bytes, and the file there has "
             f"{now:,}: it was replaced. Put the first one back to go on; the run stays in the list of saved runs."
+        )
+    if saved.model.file_sample is not None and saved.model.file_sample != file_sample(path):
+        raise BadInputError(
+            f"“{saved.name}” was made with {source}, and the file there has the same size and other weights: it was "
+            "replaced. Put the first one back to go on; the run stays in the list of saved runs."
         )

@@ -223,15 +223,14 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def step_to(self, want: int, seconds: float = STEPPING_SECONDS, *, quiet: bool = False) -> None:
         """Step the current run until step `want` exists, it finishes, or the time is over; look at what there is."""
         with self.lock:
-            run = self.timeline.current
+            run, end = self.timeline.current, time.monotonic() + seconds
             before = len(run.steps) if run else 0
-            end = time.monotonic() + seconds
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.step_of(run):
+                    if not self.in_engine_in_parts(run.step_in_parts):
                         break
-            finally:  # a later step may have failed: those before it are there, and are kept
+            finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)
 
     def _has_stepped(self, run: Run | None, want: int, before: int, quiet: bool) -> None:
@@ -239,8 +238,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         if run is not None and len(run.steps) > before and not quiet:
             self.note = None
             self.keeper.changed(run)
-            new = run.steps[-1]
-            kind = "finished" if run.finish_reason else "step"
+            kind, new = "finished" if run.finish_reason else "step", run.steps[-1]
             log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)
 
     def handle(self, ask: Ask) -> None:

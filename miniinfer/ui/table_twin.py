@@ -32,9 +32,9 @@ def draw_table_twin(
     columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
     table.
     """
+    fits = height is not None and HEAD + ROW * len(frame) <= height
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True,
-        height=height if height and HEAD + ROW * len(frame) > height else "auto",
+        frame, key=f"{key}_table", width="stretch", hide_index=True, height="content" if fits else height or "auto",
         column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
     left, *places = st.columns([3, 3, 4] if narrow else [8, 2, 2], vertical_alignment="center")
@@ -43,6 +43,12 @@ def draw_table_twin(
     else:
         left.caption(" · ".join(f"{each.value}: {what}" for each, what in source.items()))
     draw_saves(csv or frame, key, file_name, places)
+
+
+def opened_fold(title: str, key: str) -> DeltaGenerator | None:
+    """A fold whose contents are made when it is opened: what nobody looks at costs nothing when the cursor moves."""
+    folded = st.expander(title, key=key, on_change="rerun")
+    return folded if folded.open else None
 
 
 def draw_saves(

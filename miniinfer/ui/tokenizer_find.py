@@ -9,7 +9,7 @@ from miniinfer.figures.tokenizer_tables import found_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.tokenization.vocabulary_search import asked_ids, derivation, describe_tokens, find_tokens, is_id
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer_look import TextLook
 
 MOST = 200
@@ -39,15 +39,16 @@ def draw_find(look: TextLook) -> None:
     frame = found_table(describe_tokens(look.tokenizer, shown), look.text)
     picked = st.dataframe(
         frame, key="tokenizer_found_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch",
+        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch", placeholder="",
         column_config={"id": st.column_config.NumberColumn(format="%d")},
     )
     rows = picked["selection"]["rows"]
     chosen = shown[rows[0]] if rows and rows[0] < len(shown) else (shown[0] if shown else None)
     if chosen is not None:
         _derivation(look, chosen)
-    with st.expander("Table as CSV"):
-        draw_table_twin(frame, "tokenizer_found", Provenance.COMPUTED, "tokens.csv")
+    if (folded := opened_fold("Table as CSV", "tokenizer_found_fold")) is not None:
+        with folded:
+            draw_table_twin(frame, "tokenizer_found", Provenance.COMPUTED, "tokens.csv")
 
 
 def _derivation(look: TextLook, token_id: int) -> None:

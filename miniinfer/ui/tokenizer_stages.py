@@ -12,6 +12,7 @@ from miniinfer.figures.tokenizer_tables import merges_table, pieces_table, token
 from miniinfer.figures.tokenizer_words import NO_NORMALISATION, notes, summary
 from miniinfer.tokenization.segments import writers_of
 from miniinfer.ui.mount import mount_tokenizer
+from miniinfer.ui.table_twin import opened_fold
 from miniinfer.ui.tokenizer_look import TextLook, draw_rows
 
 
@@ -26,14 +27,12 @@ def draw_stages(look: TextLook) -> None:
     })  # fmt: skip
     for note in notes(look.wanted.text):
         st.caption(note)
-    folded = st.expander("Tables: tokens, pieces, merges", key="tokenizer_tables", on_change="rerun")
-    if folded.open:
+    if (folded := opened_fold("Tables: tokens, pieces, merges", "tokenizer_tables")) is not None:
         with folded:
             _draw_tables(look)
 
 
 def _draw_tables(look: TextLook) -> None:
-    """Made when they are opened."""
     encoding, segments = look.encoding, look.segments
     made: dict[str, tuple[Callable[[int | None], pd.DataFrame], int]] = {
         "Tokens": (lambda most: tokens_table(encoding, segments, most), len(encoding.tokens)),

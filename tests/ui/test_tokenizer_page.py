@@ -70,7 +70,7 @@ def error(app: App) -> str:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_has_at_most_two_plots_and_a_table(page: App, view: str) -> None:
-    show(page, view, second="", tables=True)
+    show(page, view, second="", tables=True, costs_fold=True, embedding_fold=True, found_fold=True)
     assert len(plots(page)) == {"Languages": 1, "Embedding": 2}.get(view, 0)
     assert error(page) == ""
     assert len(frames(page)) > 0 or view == "Compare"
@@ -194,7 +194,7 @@ def test_a_second_tokenizer_stands_beside_the_first_and_refusals_are_sentences(p
 
 
 def test_the_embedding_view_shows_the_engines_rows(page: App) -> None:
-    show(page, "Embedding", "The capital of France is", position=1)
+    show(page, "Embedding", "The capital of France is", position=1, embedding_fold=True)
     model = page.session.model
     assert model is not None
     import torch
