@@ -22,7 +22,10 @@ AT_START, AT_END = 4, 8  # tokens of a longer prompt that are shown: how it begi
 
 
 def draw_tokens(record: LockstepRecord, colours: Palette, second: str) -> None:
-    """Hovering over a token says its place, its id and what the model assigned. second: what the other side is called."""
+    """Hovering over a token says its place, its id and what the model assigned.
+
+    second: what the other side is called.
+    """
     for column, name, side, other in zip(
         st.columns(2, gap="medium"), ("Healthy", "Broken"), (record.a, record.b), (record.b, record.a), strict=True
     ):
