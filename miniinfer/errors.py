@@ -23,5 +23,13 @@ class OutOfBlocksError(MiniInferError):
     """The KV cache cannot grow any further."""
 
 
+class NoMemoryError(MiniInferError):
+    """The machine or its device has no memory left for what was asked."""
+
+
+class DeviceLostError(MiniInferError):
+    """The device failed: a driver that was reset, a card that was taken away, an assertion on it."""
+
+
 class NotFiniteError(MiniInferError):
     """A row of logits holds NaN, or nothing but minus infinity: there is no right token to draw."""

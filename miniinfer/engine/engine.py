@@ -23,6 +23,7 @@ from miniinfer.engine.block_pool import BlockCopy, BlockPool
 from miniinfer.engine.driver import run_stages
 from miniinfer.engine.finish import finish_reason
 from miniinfer.engine.kv_cache import KVCache
+from miniinfer.engine.machine_faults import raise_in_words
 from miniinfer.engine.ops import Rope
 from miniinfer.engine.padding import padded_program
 from miniinfer.engine.program import build_program
@@ -132,7 +133,7 @@ class Engine:
     def step(self, observer: Observer | None = None, *, only: Sequence | None = None) -> StepState | None:
         """Run one step from schedule to commit; None if there is nothing to do. `only` steps this sequence alone.
 
-        If anything in it fails, the observer included, no sequence has changed and the error is passed on.
+        If anything in it fails, the observer included, no sequence has changed and the error is passed on, in words.
         """
         state = self.begin_step(only=only)
         return None if state is None else self.advance(state, observer=observer)
@@ -158,9 +159,9 @@ class Engine:
             raise BadInputError(f"A step at stage {state.pc} of {len(self.program)} cannot advance to stage {until}.")
         try:
             run_stages(self.program, self, state, stop, observer)
-        except BaseException:
+        except BaseException as error:
             self.abandon(state)
-            raise
+            raise_in_words(error)
         if state.pc == len(self.program):
             self._open_states.remove(state)
         return state

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from miniinfer.config import ModelConfig
-from miniinfer.errors import OutOfBlocksError
+from miniinfer.engine.machine_faults import machine_fault
+from miniinfer.errors import DeviceLostError, OutOfBlocksError
 
 KEYS, VALUES = 0, 1
 KEPT_PLACES = 64  # a step has one for each attention group
@@ -50,6 +51,8 @@ class KVCache:
         try:
             grown = torch.zeros(shape, dtype=self.data.dtype, device=self.data.device)
         except (RuntimeError, MemoryError) as error:
+            if isinstance(fault := machine_fault(error), DeviceLostError):
+                raise fault from error
             raise OutOfBlocksError(
                 f"There is no memory for a KV cache of {num_blocks} blocks ({num_blocks * self.block_bytes:,} bytes): "
                 "release a run, or use a shorter prompt."

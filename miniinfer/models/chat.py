@@ -10,23 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
-
-import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from miniinfer.errors import BadInputError
+from miniinfer.models.template_sandbox import SANDBOX
 from miniinfer.models.tokenizer import Tokenizer, TokenPiece
 
 Message = Mapping[str, str]  # role and content
 
 MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]  # code points that no text may contain
-MAX_RENDERED_CHARACTERS = 10_000_000
-# What a template can raise: its own refusals, and what its expressions do with values they did not expect.
-TEMPLATE_FAULTS = (
-    jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError,
-    MemoryError,
-)  # fmt: skip
+
+
+class _RefusedError(Exception):
+    """The template raised; its reason."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +33,8 @@ class Segment:
 
 
 class ChatTemplate:
-    """A Jinja template in a sandbox. control_tokens: all spellings of the tokenizer. Raises BadInputError if the
-    template cannot be parsed."""
+    """A Jinja template; it runs in a process of its own (template_process.py). control_tokens: all spellings of the
+    tokenizer. Raises BadInputError if the template cannot be read."""
 
     def __init__(
         self, source: str, *, control_tokens: Sequence[str] = (), bos_token: str = "", eos_token: str = ""
@@ -48,17 +43,13 @@ class ChatTemplate:
         self._control_tokens = tuple(sorted(filter(None, control_tokens), key=len, reverse=True))
         self._control = re.compile("|".join(map(re.escape, self._control_tokens)) or r"(?!)")
         self._constants = {"bos_token": bos_token, "eos_token": eos_token}
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.globals["raise_exception"] = _raise_exception
-        try:
-            self._template = environment.from_string(source)
-        except (jinja2.TemplateSyntaxError, RecursionError) as error:
-            raise BadInputError(f"The model's chat template cannot be read: {error}.") from error
+        answer = SANDBOX.ask({"source": source})
+        if "unreadable" in answer:
+            raise BadInputError(f"The model's chat template cannot be read: {answer['unreadable']}.")
 
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> list[Segment]:
-        """The prompt in order. Raises BadInputError that names the role if the template refuses a message."""
+        """The prompt in order. Raises BadInputError that names the role if the template refuses a message, or says that
+        it was stopped because it took too much time or memory."""
         for message in messages:
             if not {"role", "content"} <= set(message) or not all(isinstance(text, str) for text in message.values()):
                 raise BadInputError("A chat message needs a role and a content, both text.")
@@ -66,7 +57,7 @@ class ChatTemplate:
         safe = [{key: self._break_up(value, mark) for key, value in message.items()} for message in messages]
         try:
             rendered = self._run(safe, add_generation_prompt)
-        except TEMPLATE_FAULTS as error:
+        except _RefusedError as error:
             raise BadInputError(self._refusal(safe, error).replace(mark, "")) from error
         return self._segments(rendered, mark)
 
@@ -75,22 +66,19 @@ class ChatTemplate:
         return "".join(segment.text for segment in self.render(messages, add_generation_prompt))
 
     def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
-        variables: dict[str, Any] = {"messages": messages, "add_generation_prompt": add_generation_prompt}
-        pieces, length = [], 0
-        for piece in self._template.generate(variables | self._constants):
-            pieces.append(piece)
-            length += len(piece)
-            if length > MAX_RENDERED_CHARACTERS:
-                raise ValueError(f"it writes more than {MAX_RENDERED_CHARACTERS} characters")
-        return "".join(pieces)
+        variables = {"messages": messages, "add_generation_prompt": add_generation_prompt} | self._constants
+        answer = SANDBOX.ask({"source": self.source, "variables": variables})
+        if "text" not in answer:
+            raise _RefusedError(answer.get("refused") or answer.get("unreadable"))
+        return answer["text"]
 
     def _refusal(self, messages: Sequence[Message], error: BaseException) -> str:
         """Which message was refused: the last one of the shortest beginning that the template refuses."""
-        reason = str(error).rstrip(". ") or type(error).__name__
+        reason = str(error)
         for count in range(1, len(messages) + 1):
             try:
                 self._run(messages[:count], False)
-            except TEMPLATE_FAULTS:
+            except _RefusedError:
                 role = messages[count - 1]["role"]
                 return f"The model's chat template refuses message {count} (role {role!r}): {reason}."
         roles = ", ".join(message["role"] for message in messages) or "none"
@@ -137,7 +125,3 @@ def encode_segments(tokenizer: Tokenizer, segments: Sequence[Segment]) -> list[T
         ids = tokenizer.encode(segment.text, parse_special=False) if control_id is None else [control_id]
         pieces += tokenizer.pieces(ids, start)
     return pieces
-
-
-def _raise_exception(message: object) -> NoReturn:
-    raise jinja2.TemplateError(str(message))

@@ -14,11 +14,12 @@ import torch
 from miniinfer.config import ModelConfig
 from miniinfer.engine.backend import ChooseBackend, always_torch
 from miniinfer.engine.weights import Weights
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.models import gguf_facts, hf_facts
 from miniinfer.models.build import Builder
 from miniinfer.models.chat import ChatTemplate
 from miniinfer.models.display import tame
+from miniinfer.models.file_state import State, file_bytes, file_sample, file_state
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES, TensorSource, check_tensors
@@ -47,6 +48,9 @@ class LoadedModel:
     token_bytes: tuple[bytes, ...]  # length V; control tokens: their spelling
     report: LoadReport
     choose_backend: ChooseBackend = always_torch  # what its engines compute with
+    file_bytes: int = 0  # of the weights as they were read
+    file_sample: str = ""  # see file_state.py
+    file_state: State = ()
 
     @property
     def device(self) -> str:
@@ -91,9 +95,16 @@ def load_model(
             f"Packed weights are the quantised blocks of a GGUF file, and the folder {path.name} has none: "
             "choose float32 or bfloat16, or give a GGUF file."
         )
+    state = file_state(path)
     loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock)
     model_there = loading.folder() if path.is_dir() else loading.gguf()
-    return dataclasses.replace(model_there, choose_backend=choose_backend)
+    with clock.phase("find and check the file"):
+        size, sample = file_bytes(path), file_sample(path)
+    if file_state(path) != state:  # half of it may be the old one's
+        raise ModelFileError(f"{path.name} was replaced while it was read: load it again.")
+    return dataclasses.replace(
+        model_there, choose_backend=choose_backend, file_bytes=size, file_sample=sample, file_state=state
+    )
 
 
 def choose_device(device: str) -> torch.device:

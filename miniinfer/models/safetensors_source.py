@@ -5,10 +5,10 @@ from __future__ import annotations
 import reprlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
+import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from miniinfer.engine.embedding import Embedding
@@ -17,15 +17,16 @@ from miniinfer.errors import ModelFileError
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES
 from miniinfer.models.report import PhaseClock
+from miniinfer.models.safetensors_header import Stored, read_header
 from miniinfer.models.sniff import HEAD_BYTES, PICKLE_SUFFIXES, refuse_impostor
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-READABLE_TYPES = ("F32", "F16", "BF16")
+READABLE_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 LISTED_NAMES = 5
 
 
 class SafetensorsSource:
-    """A TensorSource. Tensors are copied out, so nothing refers to the files once it is closed."""
+    """A TensorSource. Bytes are read, not mapped: a file that shrinks meanwhile must not kill us."""
 
     names = HF_NAMES
     permuted_qk = False
@@ -35,7 +36,7 @@ class SafetensorsSource:
         self.path = folder
         self._clock = clock
         self._files = ExitStack()
-        self._handles: dict[str, Any] = {}  # tensor name -> open file
+        self._places: dict[str, tuple[BinaryIO, Stored]] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.types: dict[str, str] = {}
         try:
@@ -47,13 +48,12 @@ class SafetensorsSource:
             raise
 
     def close(self) -> None:
-        self._handles.clear()
+        self._places.clear()
         self._files.close()
 
     def read(self, name: str) -> Tensor:
         with self._clock.phase("read"):
-            tensor: Tensor = self._handles[name].get_tensor(name).to(torch.float32, copy=True)
-            return tensor
+            return self._stored(name).to(torch.float32)
 
     def blocks(self, name: str) -> Blocks | None:
         return None  # a folder's tensors are dense
@@ -63,7 +63,7 @@ class SafetensorsSource:
 
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         with self._clock.phase("read"):
-            matrix: Tensor = self._handles[name].get_tensor(name).clone()
+            matrix = self._stored(name)
 
         def lookup(ids: Tensor) -> Tensor:
             # By way of float32, as every other weight: a float16 row must not be rounded differently from the unembed.
@@ -75,21 +75,27 @@ class SafetensorsSource:
         """tensor_names: those that the index expects in this file, None for all that it holds."""
         label = f"{self.path.name}/{path.name}"
         try:
-            with open(path, "rb") as file:
-                refuse_impostor(label, file.read(HEAD_BYTES))
-            handle = self._files.enter_context(safe_open(path, framework="pt", device="cpu"))
+            file = self._files.enter_context(path.open("rb"))
+            refuse_impostor(label, file.read(HEAD_BYTES))
+            held = read_header(file)
         except FileNotFoundError:
             raise ModelFileError(f"{label} is missing, but the folder's index names it: fetch it again.") from None
-        except (OSError, SafetensorError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelFileError(f"{label} is damaged or cut short ({error}): fetch it again.") from error
-        held = set(handle.keys())
         for name in held if tensor_names is None else tensor_names:
             if name not in held:
                 raise ModelFileError(f"{label}: missing tensor {name}, which the folder's index expects there.")
-            part = handle.get_slice(name)
-            self._handles[name] = handle
-            self.shapes[name] = tuple(part.get_shape())
-            self.types[name] = str(part.get_dtype())
+            self._places[name] = file, held[name]
+            self.shapes[name], self.types[name] = held[name].shape, held[name].dtype
+
+    def _stored(self, name: str) -> Tensor:
+        """The tensor as the file has it, in memory of its own."""
+        file, stored = self._places[name]
+        file.seek(stored.start)
+        raw = np.fromfile(file, np.uint8, stored.nbytes)
+        if raw.size != stored.nbytes:
+            raise ModelFileError(f"{self.path.name} became shorter while it was read ({name}): try again.")
+        return torch.from_numpy(raw).view(READABLE_TYPES[stored.dtype]).view(stored.shape)
 
     def _refuse_types(self) -> None:
         unreadable = [f"{name} ({kind})" for name, kind in self.types.items() if kind not in READABLE_TYPES]

@@ -1,11 +1,14 @@
-"""The SQLite file of saved runs: one table, write-ahead log, used from any thread through one connection and a lock.
+"""The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
+connection and a lock.
 
 A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later.
+marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -15,21 +18,26 @@ from pathlib import Path
 from typing import Any
 
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
 KEPT_DELETED_SECONDS = 24 * 3600
+KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
-SCHEMA_VERSION = 1
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NOT_WRITABLE = ("readonly", "read-only", "unable to open")
+SCHEMA_VERSION = 2  # 2: `turn`, the order of saving, which no clock that is set back can change
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     session TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
     num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, deleted REAL, data TEXT NOT NULL,
+    turn INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (session, run_id)
 );
 CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS by_time ON runs (updated);
+CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
 """
 
 
@@ -39,6 +47,10 @@ OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?
 
 class StoreError(MiniInferError):
     """Saved runs cannot be read or written; the message names the file and the way out."""
+
+
+class RunRefusedError(StoreError):
+    """The file takes other runs, but not this one."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +79,19 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
             self._prepare()
+            self._file = os.stat(path).st_ino
         except (OSError, sqlite3.Error) as error:
             raise self._error(error) from error
+
+    @property
+    def gone(self) -> bool:
+        """Somebody has deleted or moved the file: what is written now would be in no file that anybody opens again."""
+        try:
+            return os.stat(self.path).st_ino != self._file
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False  # it cannot be looked at; writing says why
 
     def _prepare(self) -> None:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -80,45 +103,55 @@ class RunStore:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         self._db.executescript(SCHEMA)
+        self._db.execute("BEGIN IMMEDIATE")  # of two processes that open an old file, one changes it
+        if "turn" not in (column[1] for column in self._db.execute("PRAGMA table_info(runs)")):
+            self._db.execute("ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0")
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_turn ON runs (turn)")
+        self._db.execute("COMMIT")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+        self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
-    def save(self, runs: Iterable[SavedRun]) -> None:
-        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+    def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
+        """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
 
-        A file that has reached its limit takes no new run; those that are in it go on.
+        A file that has reached its limit takes nothing new; what is in it goes on.
         """
-        rows = [
-            (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
-            for r in runs
-        ]
+        now, rows, batches = time.time(), [], []
+        for one in saved:
+            if isinstance(one, SavedBatch):
+                batches.append((one.session, now, one.to_json()))
+            else:
+                facts = one.session, one.run_id, one.name, one.prompt, one.model.name, len(one.steps), one.created
+                rows.append((*facts, now, one.to_json()))
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 if self._used() >= self.max_bytes:
-                    self._refuse_new(rows)
+                    self._refuse_new(rows, batches)
                 self._db.executemany(
-                    "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, run_id) DO UPDATE SET "
-                    "name = excluded.name, num_steps = excluded.num_steps, updated = excluded.updated, "
-                    "data = excluded.data",
+                    "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data, turn) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(turn), 0) + 1 FROM runs)) "
+                    "ON CONFLICT (session, run_id) DO UPDATE SET name = excluded.name, num_steps = excluded.num_steps, "
+                    "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
+                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise self._error(error) from error
 
-    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
-        for session, run_id, *_ in rows:
-            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
-            if known.fetchone() is None:
-                raise StoreError(
-                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
-                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
-                    "saved."
-                )
+    def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
+        known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
+        known += [("SELECT 1 FROM batches WHERE session = ?", batch[:1]) for batch in batches]
+        if any(self._db.execute(*question).fetchone() is None for question in known):
+            raise RunRefusedError(
+                f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+                "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+            )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -136,7 +169,7 @@ class RunStore:
     def load_session(self, session: str) -> list[SavedRun]:
         """All runs of a session that can be read, in the order of their making."""
         rows = self._read(
-            "SELECT data FROM runs WHERE session = ? AND deleted IS NULL ORDER BY created, rowid", session
+            "SELECT data FROM runs WHERE session = ? AND deleted IS NULL ORDER BY rowid", session
         )
         found = []
         for (data,) in rows:
@@ -145,6 +178,11 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
+
+    def load_batch(self, session: str) -> SavedBatch | None:
+        """None if there is none. Raises BadInputError if what is there is damaged."""
+        rows = self._read("SELECT data FROM batches WHERE session = ?", session)
+        return SavedBatch.from_json(str(rows[0][0])) if rows else None
 
     def own(self, session: str, owner: str) -> None:
         """The runs of this session belong to this browser, unless they are somebody else's already."""
@@ -157,7 +195,7 @@ class RunStore:
         rows = self._read(
             f"SELECT session, run_id, name, substr(prompt, 1, {LINE_LETTERS}), model, num_steps, created, updated, "
             "length(data) FROM runs WHERE deleted IS NULL AND (name LIKE ?1 ESCAPE '\\' OR prompt LIKE ?1 ESCAPE '\\' "
-            f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY updated DESC LIMIT ?2",
+            f"OR model LIKE ?1 ESCAPE '\\') AND {OWNED.format(n=3)} ORDER BY turn DESC, updated DESC LIMIT ?2",
             pattern, most, owner,
         )
         return [RunLine(*row) for row in rows]
@@ -216,11 +254,15 @@ class RunStore:
         if isinstance(error, StoreError):
             return error
         text = str(error)
-        if "disk" in text and "full" in text:
+        if isinstance(error, UnicodeError):
+            return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
+        if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
             way_out = "the disk is full: free some space"
+        elif "disk I/O error" in text:
+            way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
         elif "locked" in text or "busy" in text:
             way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or any(w in text for w in ("readonly", "read-only", "unable to open")):
+        elif isinstance(error, PermissionError) or any(w in text.lower() for w in NOT_WRITABLE):
             way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
         elif "not a database" in text or "malformed" in text:
             way_out = "it is damaged: move it away, and a new one is made"

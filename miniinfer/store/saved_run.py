@@ -11,6 +11,7 @@ import json
 import math
 import reprlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from miniinfer.checks import array, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
@@ -25,14 +26,16 @@ MAX_NAME = 200
 
 @dataclass(frozen=True)
 class SavedModel:
-    """Which model made the run. source: None for the default model, else a path. file_bytes tells a file that was
-    replaced by another one of the same name."""
+    """Which model made the run. source: None for the default model, else a path. file_bytes and file_sample (see
+    models/file_state.py; None in runs that were saved before it was kept) tell a file that was replaced by another one
+    of the same name."""
 
     name: str
     source: str | None
     device: str
     dtype: str
     file_bytes: int
+    file_sample: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ class SavedStep:
     coin: float | None
     params: int
     recording_ms: float | None = None
+
+    @cached_property
+    def json(self) -> str:
+        """A run is saved after each of its steps, and the earlier ones are written as they were. A forced token may
+        have been cut by every filter: its logprob is minus infinity, which JSON has no number for."""
+        value = {name: getattr(self, name) for name in _STEP_FIELDS}
+        if self.logprob == -math.inf:
+            value["logprob"] = "-inf"
+        return _json(value)
 
 
 @dataclass(frozen=True)
@@ -84,8 +96,8 @@ class SavedRun:
         value = {"format": FORMAT, "version": VERSION} | {f.name: getattr(self, f.name) for f in _FIELDS}
         value["model"] = vars(self.model)
         value["params"] = [vars(params) for params in self.params]
-        value["steps"] = [_step_to_json(step) for step in self.steps]
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        del value["steps"]
+        return f'{_json(value)[:-1]},"steps":[{",".join(step.json for step in self.steps)}]}}'
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -106,11 +118,11 @@ class SavedRun:
 
 
 _FIELDS = dataclasses.fields(SavedRun)
+_STEP_FIELDS = tuple(f.name for f in dataclasses.fields(SavedStep))
 
 
-def _step_to_json(step: SavedStep) -> dict[str, Any]:
-    """A forced token may have been cut by every filter: its logprob is minus infinity, which JSON has no number for."""
-    return vars(step) | {"logprob": "-inf"} if step.logprob == -math.inf else vars(step)
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _run(value: dict[str, Any]) -> SavedRun:
@@ -153,7 +165,7 @@ def _check_steps(run: SavedRun) -> None:
 def _model(value: dict[str, Any]) -> SavedModel:
     return SavedModel(
         text(value["name"], MAX_NAME), maybe(lambda x: text(x, 4096), value["source"]), text(value["device"], 20),
-        text(value["dtype"], 20), whole(value["file_bytes"]),
+        text(value["dtype"], 20), whole(value["file_bytes"]), maybe(lambda x: text(x, 64), value.get("file_sample")),
     )
 
 

@@ -69,6 +69,7 @@ class BatchRun:
         chunk = min(chunk, MOST_AT_ONCE)
         self.engine: Engine = Engine(model, self.settings.engine_config(self.num_blocks, chunk))
         self._pending = [r for r in self.requests if r.request_id not in self.refused]
+        self._arrived: list[str] = []  # since the newest step that could be recorded
         self._most_computed: dict[str, int] = {}
         self._trace: BatchTrace | None = None
         self._tokens = {name: tuple(map(describe, ids)) for name, ids in self.prompt_ids.items()}
@@ -107,6 +108,7 @@ class BatchRun:
         for request in arrived:
             self._pending.remove(request)
             self.engine.add_request(self.prompt_ids[request.request_id], request.params, seq_id=request.request_id)
+            self._arrived.append(request.request_id)
         self._trace = None
         if not self.engine.has_unfinished:
             self.steps.append(self._idle_step())
@@ -119,7 +121,8 @@ class BatchRun:
 
             torch.accelerator.synchronize()
         step_ms = 1000 * (self._clock() - begun)
-        self.steps.append(batch_step(self, state, step_ms, tuple(request.request_id for request in arrived)))
+        self.steps.append(batch_step(self, state, step_ms, tuple(self._arrived)))
+        self._arrived.clear()
         for entry in state.scheduled:
             name = entry.seq.seq_id
             self._most_computed[name] = max(self._most_computed.get(name, 0), entry.stop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,15 @@ class NewestRow:
     logits: torch.Tensor
 
 
+class _Copies(NamedTuple):
+    """Of one step: q [L, T, H, D], norms [T, L, 2], final [T, E], and the maps of prompts that it completes, by id."""
+
+    q: FloatArray
+    norms: FloatArray
+    final: FloatArray
+    pooled: dict[str, PooledMaps]
+
+
 class Recorder:
     """Watches steps of one engine. `record()` gives the last committed step."""
 
@@ -57,11 +66,19 @@ class Recorder:
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
+        self._parked: list[tuple[Mark, Mark]] = []
+        self._copies: _Copies | None = None
         self._start = self._mark = self._clock.mark()
 
     def start(self) -> None:
         """Call right before a step: forgets an unfinished one and starts the clock."""
         self._begin()
+
+    def resume(self) -> None:
+        """Call when a parked step goes on: what others did meanwhile is no part of it."""
+        now = self._clock.mark()
+        self._parked.append((self._mark, now))
+        self._mark = now
 
     def __call__(self, stage: Stage, state: StepState) -> None:
         name = stage.name
@@ -76,6 +93,9 @@ class Recorder:
         elif name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
             self._rows.append(_newest_row(state))
+        elif name == "sample":
+            # Before the step is committed: if there is no memory for the copies, there is no step either.
+            self._copies = self._copy(state)
         self._mark = self._clock.mark()  # the recorder's own time belongs to no stage
 
     def _pool_prompts(self, layer: int, state: StepState) -> None:
@@ -93,14 +113,20 @@ class Recorder:
             rows = rows[:, : prompt - start, :prompt]  # what is computed anew may go on into the output
             self._prompts[seq.seq_id].add(layer, start, pool_rows_and_columns(rows, start, cell_size(prompt)))
 
+    def _copy(self, state: StepState) -> _Copies:
+        pooled = {seq.seq_id: maps for seq, count, start in self._plan if (maps := self._pooled(seq, start, count))}
+        norms = _frozen(_norms(self._k, self._v).cpu().contiguous())
+        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled)
+
     def record(self, step: int, state: StepState) -> StepRecord:
         """The step that was just committed, as the run's `step`-th."""
         import torch
 
         engine = self._engine
-        q = _stacked(self._q)  # [L, T, H, D]
-        norms = _frozen(_norms(self._k, self._v).cpu().contiguous())  # [T, L, 2]
-        final = _numpy(state.final_norm_out)
+        q, norms, final, pooled = self._copies or self._copy(state)
+        self._copies = None
+        for seq_id in pooled:
+            del self._prompts[seq_id]
         self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
         parts, offset = [], 0
@@ -115,13 +141,14 @@ class Recorder:
             parts.append(
                 SequenceRecord(
                     seq.seq_id, start, count, start + count, token_id, logprob, coin, False, final[rows], norms[rows],
-                    q[:, rows], self._pooled(seq, start, count),
+                    q[:, rows], pooled.get(seq.seq_id),
                 )
             )
         stage_ms: defaultdict[str, float] = defaultdict(float)
         for name, begin, end in self._marks:
             stage_ms[name] += self._clock.ms(begin, end)
         step_ms = sum(stage_ms.values())
+        there_ms = self._clock.ms(self._start, self._clock.mark()) - sum(self._clock.ms(*m) for m in self._parked)
         kv_token = engine.kv_cache.position_bytes
         weights = engine.weights  # as they are read here: see native/products.py
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
@@ -136,14 +163,14 @@ class Recorder:
             kv_used_bytes=sum(engine.used_bytes(seq) for seq, _, _ in self._plan),
             kv_allocated_bytes=sum(engine.allocated_bytes(seq) for seq, _, _ in self._plan),
             kv_reserved_bytes=engine.reserved_bytes(),
-            recording_ms=max(0.0, self._clock.ms(self._start, self._clock.mark()) - step_ms),
+            recording_ms=max(0.0, there_ms - step_ms),
         )
 
     def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:
         """Maps go with the step that completes the prompt; later steps have rows of their own."""
         if not start < seq.num_prompt_tokens <= start + count or seq.seq_id not in self._prompts:
             return None
-        return self._prompts.pop(seq.seq_id).result()
+        return self._prompts[seq.seq_id].result()
 
 
 def _newest_row(state: StepState) -> torch.Tensor:

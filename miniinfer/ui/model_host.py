@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
+from miniinfer.models.file_state import file_state
 from miniinfer.models.registry import MODELS
+from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
 from miniinfer.ui.open_sessions import OpenSessions
 
@@ -110,6 +112,7 @@ class ModelHost:
                 if other != key:
                     users.discard(session_id)
             self._users.setdefault(key, set()).add(session_id)
+            self._forget_replaced(key)
             if key not in self._models and (model := self._alive.get(key)) is not None:
                 self._set_ready(key, model)
             there = key in self._models
@@ -121,6 +124,15 @@ class ModelHost:
             self._drop_unused(keep=key)
         else:
             threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True).start()
+
+    def _forget_replaced(self, key: ModelKey) -> None:
+        """Whoever asks for a model wants the file as it is now; runs that use the one in memory keep it. Called with
+        the lock held."""
+        known = self._models.get(key) or self._alive.get(key)
+        if known is not None and known.file_state and known.file_state != file_state(known.source):
+            self._models.pop(key, None)
+            self._alive.pop(key, None)
+            self._status.pop(key, None)
 
     def release(self, session_id: str) -> None:
         """A session has gone: models that nobody uses are dropped, but for one, which the next visitor likely wants."""
@@ -159,19 +171,24 @@ class ModelHost:
             except MiniInferError as error:
                 self._set(key, ModelStatus("failed", str(error)))
                 return
-            except MemoryError:
-                self._set(key, ModelStatus("failed", "This machine has too little free memory for this model."))
-                return
             except Exception as error:
+                from miniinfer.engine.machine_faults import machine_fault
+
                 text = f"The model could not be loaded ({type(error).__name__}: {error})."
+                if no_memory := isinstance(fault := machine_fault(error), NoMemoryError):
+                    text = "This machine has too little free memory for this model: choose dtype packed, or another."
+                elif fault is not None:
+                    text = str(fault)
                 self._set(key, ModelStatus("failed", text))
+                if no_memory:
+                    return
                 raise
             with self._lock:
                 self._set_ready(key, model)
                 self.num_loads += 1
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
-            # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
+            # What lives for ever need not be walked each time that garbage is collected.
             gc.collect()
             gc.freeze()
             NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
@@ -227,7 +244,9 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost(get_hosting())
+    host = ModelHost(get_hosting())
+    collect_now_and_then(host.sessions)
+    return host
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

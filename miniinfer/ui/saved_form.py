@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miniinfer.errors import BadInputError
+from miniinfer.models.file_state import file_bytes, file_sample
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
 from miniinfer.trace.known_step import KnownStep
@@ -23,10 +24,14 @@ MOST_BLOCK_SIZE = 1024
 
 
 def saved_form(
-    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None
+    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None,
+    before: SavedRun | None = None,
 ) -> SavedRun | None:
     """The run as it stands, whole steps only; None if it was released meanwhile. Called from any thread, without a
-    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken."""
+    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken.
+
+    before: what this gave for the run earlier, whose steps are taken over, with their JSON.
+    """
     info, steps = run.info, run.known_steps()
     finish = run.finish_reason
     if run.released:
@@ -35,22 +40,29 @@ def saved_form(
     chosen = sum(step.token_id is not None for step in steps)
     if run.seq.num_tokens != prompt + chosen:
         finish = None  # a step was committed a moment ago, and is not recorded yet
-    params = list(dict.fromkeys([*(step.params for step in steps), info.params]))
-    params = [*(p for p in params if p != info.params), info.params]  # the last one is in force
-    place = {p: index for index, p in enumerate(params)}
+    used = {id(step.params): step.params for step in steps}  # few objects, and hashing one takes longer than a step
+    params = [*(p for p in dict.fromkeys(used.values()) if p != info.params), info.params]  # the last one is in force
+    place = {number: params.index(p) for number, p in used.items()}
+    known = before.steps if before is not None else ()
     edit = info.edit
     return SavedRun(
         session=session, run_id=info.run_id, name=name or info.name, prompt=info.prompt,
         prompt_ids=tuple(run.seq.token_ids[:prompt]), chat=info.chat, one_pass=info.one_pass,
         block_size=info.block_size, model=model, params=tuple(params),
-        steps=tuple(_saved_step(step, place[step.params]) for step in steps),
+        steps=tuple(
+            _saved_step(step, place[id(step.params)], known[i] if i < len(known) else None)
+            for i, step in enumerate(steps)
+        ),
         finish_reason=finish, cursor=min(cursor, len(steps)), created=created, parent=info.parent,
         fork_step=edit.step if edit else None,
         forced_token=edit.token_id if isinstance(edit, ForceToken) else None,
     )
 
 
-def _saved_step(step: KnownStep, params: int) -> SavedStep:
+def _saved_step(step: KnownStep, params: int, before: SavedStep | None) -> SavedStep:
+    """before: the same step as it was saved earlier; steps never change, but the place of their settings may."""
+    if before is not None and before.params == params:
+        return before
     stages = {name: round(ms, 4) for name, ms in step.stage_ms.items()}
     return SavedStep(
         step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params,
@@ -93,20 +105,11 @@ def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
 
 
 def saved_model(key: ModelKey, model: LoadedModel) -> SavedModel:
-    return SavedModel(model.name, key.source, key.device, key.dtype, file_bytes(model.source))
+    return SavedModel(model.name, key.source, key.device, key.dtype, model.file_bytes, model.file_sample or None)
 
 
 def key_of(saved: SavedModel) -> ModelKey:
     return ModelKey(saved.source, saved.device, saved.dtype)
-
-
-def file_bytes(path: Path) -> int:
-    """Of a model file, or of all weight files in a folder; 0 if it cannot be read."""
-    try:
-        files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
-        return sum(file.stat().st_size for file in files)
-    except OSError:
-        return 0
 
 
 def check_model_file(saved: SavedRun) -> None:
@@ -128,4 +131,9 @@ def check_model_file(saved: SavedRun) -> None:
         raise BadInputError(
             f"“{saved.name}” was made with {source} of {saved.model.file_bytes:,} bytes, and the file there has "
             f"{now:,}: it was replaced. Put the first one back to go on; the run stays in the list of saved runs."
+        )
+    if saved.model.file_sample is not None and saved.model.file_sample != file_sample(path):
+        raise BadInputError(
+            f"“{saved.name}” was made with {source}, and the file there has the same size and other weights: it was "
+            "replaced. Put the first one back to go on; the run stays in the list of saved runs."
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from miniinfer.ui.session import Session
 
 FILE_NAME = "runs.sqlite3"
-TRY_AGAIN_SECONDS = 10.0
+TRY_AGAIN_SECONDS = 5.0
 EXAMPLE_ID = "example"  # of the run that is there at first, and goes live when the model is loaded
 
 
@@ -51,22 +51,34 @@ class SavedRuns:
 
     @property
     def store(self) -> RunStore | None:
-        """None if the file cannot be used; it is tried again a little later."""
+        """None if the file cannot be used; it is tried again a little later, and a file that was taken away is made
+        anew."""
         with self._lock:
+            if self._store is not None and self._store.gone:
+                self._store.close()
+                self._store, self._tried = None, float("-inf")
             if self._store is None and time.monotonic() > self._tried + TRY_AGAIN_SECONDS:
                 self._tried = time.monotonic()
                 try:
                     self._store = RunStore(self._path())
-                    self._writer = RunWriter(self._store)
                     self._failed = None
                 except MiniInferError as error:
                     self._failed = str(error)
             return self._store
 
+    def _usable(self) -> RunStore:
+        store = self.store
+        if store is None:
+            raise StoreError(self._failed or "Saved runs cannot be used.")
+        return store
+
     def changed(self, key: object, snapshot: Snapshot) -> None:
-        """Have a run saved soon, in the writer's thread."""
-        if self.store is not None and self._writer is not None:
-            self._writer.changed(key, snapshot)
+        """Have a run saved soon, in the writer's thread; if the file cannot be used now, as soon as it can."""
+        _ = self.store  # what is wrong with it is said at once
+        with self._lock:
+            if self._writer is None:
+                self._writer = RunWriter(lambda runs: self._usable().save(runs))
+        self._writer.changed(key, snapshot)
 
     def flush(self) -> None:
         """Wait until what has changed so far is in the file."""
@@ -75,19 +87,17 @@ class SavedRuns:
 
     def ask(self, question: Callable[[RunStore], object]) -> object:
         """The answer of the store, once it is up to date. Raises StoreError if it cannot be used."""
-        store = self.store
-        if store is None:
-            raise StoreError(self._failed or "Saved runs cannot be used.")
+        self._usable()
         self.flush()
-        return question(store)
+        return question(self._usable())
 
     def own(self, token: str, browser: str) -> None:
         """The session's runs are this browser's. A file that cannot be used says so elsewhere."""
         if self._owned.get(token) == browser or self.store is None:
             return
-        self._owned[token] = browser
         with suppress(StoreError):
             self.store.own(token, browser)
+            self._owned[token] = browser
 
     # Whose address it is
 

@@ -16,7 +16,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
-from miniinfer.trace.run import Edit, ForceToken
+from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.batching_host import SessionBatch
@@ -27,6 +27,7 @@ from miniinfer.ui.queue_place import QueuePlace
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.run_log import log_event
 from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, get_saved_runs
+from miniinfer.ui.session_end import close_soon
 from miniinfer.ui.session_engine import CLOSED, SessionEngine
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
@@ -222,22 +223,23 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def step_to(self, want: int, seconds: float = STEPPING_SECONDS, *, quiet: bool = False) -> None:
         """Step the current run until step `want` exists, it finishes, or the time is over; look at what there is."""
         with self.lock:
-            run = self.timeline.current
+            run, end = self.timeline.current, time.monotonic() + seconds
             before = len(run.steps) if run else 0
-            end = time.monotonic() + seconds
             self.inside.make_room(run, want)
-            while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                if not self.in_engine(run.step):
-                    break
-            self.timeline.cursor = min(want, len(run.steps) if run else 0)
-            if run is not None and len(run.steps) > before and not quiet:
-                self.note = None
-                self.keeper.changed(run)
-                new = run.steps[-1]
-                log_event(
-                    self.session_id, "finished" if run.finish_reason else "step", run.info.run_id, step=new.step,
-                    ms=new.step_ms,
-                )
+            try:
+                while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
+                    if not self.in_engine_in_parts(run.step_in_parts):
+                        break
+            finally:  # if a step failed, those before it are there
+                self._has_stepped(run, want, before, quiet)
+
+    def _has_stepped(self, run: Run | None, want: int, before: int, quiet: bool) -> None:
+        self.timeline.cursor = min(want, len(run.steps) if run else 0)
+        if run is not None and len(run.steps) > before and not quiet:
+            self.note = None
+            self.keeper.changed(run)
+            kind, new = "finished" if run.finish_reason else "step", run.steps[-1]
+            log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)
 
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
@@ -249,8 +251,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
                     self.open(ask.open)
                 elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
                     self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
-                elif ask.run_id is not None and ask.run_id in self.timeline:
-                    self.timeline.open(ask.run_id)
+                elif self.timeline.current is not None and ask.run_id == self.timeline.current.info.run_id:
+                    # One that names another run was asked before the browser knew of this one.
                     woken = self.wake_current()
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))
@@ -284,13 +286,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             log_event(self.session_id, "closed")
 
 
-def _close_soon(session: Session) -> None:
-    """In a thread: closing waits for the step that is running, and Streamlit calls this in its event loop."""
-    session.leaving = True  # a reload may come before it is closed, and takes its place
-    threading.Thread(target=session.close, name="session-close", daemon=True).start()
-
-
-@st.cache_resource(scope="session", on_release=_close_soon, show_spinner=False)
+@st.cache_resource(scope="session", on_release=close_soon, show_spinner=False)
 def get_session() -> Session:
     """This browser tab's session; Streamlit closes it when the tab disconnects."""
     return Session(get_host(), get_saved_runs())

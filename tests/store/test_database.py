@@ -91,6 +91,27 @@ def test_a_file_that_is_none_is_a_sentence(path):
         RunStore(path)
 
 
+def test_a_file_of_the_first_format_is_taken_over(path):
+    path.parent.mkdir()
+    with sqlite3.connect(path) as old:
+        old.execute(
+            "CREATE TABLE runs (session TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, prompt TEXT NOT NULL, "
+            "model TEXT NOT NULL, num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, "
+            "deleted REAL, data TEXT NOT NULL, PRIMARY KEY (session, run_id))"
+        )
+        for number in (2, 1):
+            row = ("s1", f"r{number}", "n", "p", "m", 2, 1.0, float(number), None, saved(f"r{number}").to_json())
+            old.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        old.execute("PRAGMA user_version=1")
+    old.close()
+    stores = [RunStore(path), RunStore(path)]
+    assert [line.run_id for line in stores[0].lines()] == ["r2", "r1"]
+    stores[1].save([saved("r1")])
+    assert [line.run_id for line in stores[0].lines()] == ["r1", "r2"]
+    for store in stores:
+        store.close()
+
+
 def test_a_newer_format_is_left_alone(store, path):
     store.save([saved()])
     store.close()

@@ -121,7 +121,8 @@ def test_a_failed_load_is_tried_again_when_the_user_says_so_and_not_by_itself(fr
 def test_a_load_that_failed_and_then_works_is_ready(fresh, loader):
     loader.error = MemoryError()
     load(fresh, A)
-    assert fresh.status(A).text == "This machine has too little free memory for this model."
+    sentence = "This machine has too little free memory for this model: choose dtype packed, or another."
+    assert fresh.status(A).text == sentence
     loader.error = None
     load(fresh, A)
     assert state(fresh) == "ready"
@@ -208,3 +209,17 @@ def test_runs_of_a_dropped_model_go_on_and_new_runs_take_the_new_one(fresh, load
     assert [t.token_id for t in old.tokens] == [t.token_id for t in new.tokens]
     session.close()
     assert old.engine.pool.num_used == new.engine.pool.num_used == 0
+
+
+def test_a_file_that_was_replaced_is_loaded_anew_when_it_is_asked_for(loader, fresh, model, monkeypatch):
+    key = ModelKey(str(model.source))
+    fresh.request(key, "s1")
+    wait_until(lambda: fresh.status(key).state == "ready")
+    old = fresh.get(key)
+    fresh.request(key, "s2")
+    assert loader.loads == [key.source], "it is the file that was read"
+    monkeypatch.setattr("miniinfer.ui.model_host.file_state", lambda path: (("another", 1, 2, 3),))
+    fresh.request(key, "s1")
+    wait_until(lambda: fresh.status(key).state == "ready" and not loading())
+    assert loader.loads == [key.source] * 2
+    assert fresh.get(key) is not old, "and whoever has the old one keeps it"
