@@ -34,8 +34,8 @@ def test_a_stage_of_the_core_shows_the_functions_that_it_called(backend: NativeB
     assert names[-1] == "mi_linear"
     assert "NativeLinear.__call__" in names
     inside.close()
-    inside = StepInside(run, 1)  # a prefill: the stage hands over to its torch twin
+    inside = StepInside(run, 1)  # the prefill
     names = [s.name for s in sources(inside, "attn_scores")]
-    assert names[:3] == ["attn_scores", "attn_scores", "query_key_products"]
-    assert not any(s.compiled for s in sources(inside, "attn_scores"))
+    assert names[0] == "attn_scores"
+    assert names[-1].startswith("mi_attn_scores")
     inside.close()
