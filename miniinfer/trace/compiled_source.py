@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-CALL = re.compile(r"library\.(\w+)\(")  # native/library.py: the core's functions without their prefix
+CALL = re.compile(r"\.(\w+)\(")  # native/library.py: the core's functions without their prefix
 INNER = re.compile(r"\bmi_(\w+)\(")  # from one of them to another
 START = re.compile(r"^\w[\w ]*\bmi_(\w+)\(")  # a definition stands at the left; its end is a lone brace
 
 
 def called_in(lines: Iterable[str]) -> Iterator[str]:
-    """Names of the core's functions, without their prefix, that these lines of Python call."""
+    """Names of what these lines of Python call on the library, the core's functions (without their prefix) among it."""
     for line in lines:
-        yield from CALL.findall(line)
+        yield from CALL.findall(line.partition("library")[2])
 
 
 @cache

@@ -38,4 +38,5 @@ def test_a_stage_of_the_core_shows_the_functions_that_it_called(backend: NativeB
     names = [s.name for s in sources(inside, "attn_scores")]
     assert names[0] == "attn_scores"
     assert names[-1].startswith("mi_attn_scores")
+    assert sources(inside, "attn_pattern")[-1].name == "mi_attn_pattern"
     inside.close()

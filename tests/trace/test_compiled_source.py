@@ -22,8 +22,11 @@ def test_every_function_of_the_core_is_found_with_its_own_lines() -> None:
 
 
 def test_calls_are_found_where_python_makes_them_and_where_the_core_calls_itself() -> None:
-    lines = ["    plan.library.step_rope(plan.address, layer)", "    x = library_of(y)", "    self._library.linear("]
-    assert list(called_in(lines)) == ["step_rope", "linear"]
+    lines = [
+        "    plan.library.step_rope(plan.address, layer)", "    x = library_of(y)", "    self._library.linear(",
+        "backend_of(engine).library.for_rows(scores.shape[3]).attn_pattern(", "x.contiguous()",
+    ]  # fmt: skip
+    assert list(called_in(lines)) == ["step_rope", "linear", "for_rows", "attn_pattern"]
     assert with_inner(CORE, ["step_rope", "step_mlp_norm", "nothing"]) == [
         "step_rope", "rope", "step_mlp_norm", "rms_norm",
     ]  # fmt: skip
