@@ -240,3 +240,9 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     worst = values_table(a, b, 3)
     assert abs(worst["difference"].iloc[0]) == pytest.approx(float(np.abs(a.values - b.values).max()), rel=1e-5)
     assert np.array_equal(go.Figure(difference_figure(matrix, names, DARK, 200)).data[0].customdata, matrix)
+
+
+def test_what_is_bit_equal_everywhere_has_no_scale() -> None:
+    equal, differs = np.zeros((2, 3), np.float32), np.array([[0, 1e-6, 2e-6], [0, 0, 0]], np.float32)
+    shown = [difference_figure(d, ["q", "k"], LIGHT, 300)["data"][0]["showscale"] for d in (equal, differs)]
+    assert shown == [False, True]

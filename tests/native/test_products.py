@@ -152,6 +152,15 @@ def test_many_rows_of_4_bit_blocks_equal_few(library: Library) -> None:
         assert torch.equal(linear(x), linear.inner(x)), "this processor has no such product"
 
 
+def test_memory_that_is_moved_into_large_pages_keeps_its_numbers(library: Library) -> None:
+    """Also where it does not fill a page, and where no page can be moved."""
+    for size in (100, 3 << 20):
+        numbers = torch.arange(size, dtype=torch.float32)
+        library.large_pages(numbers.data_ptr() + 4, 4 * (size - 1))
+        assert torch.equal(numbers, torch.arange(size, dtype=torch.float32))
+    library.large_pages(0, 1)
+
+
 def test_a_matrix_in_an_unknown_order_stays_with_torch(library: Library, monkeypatch) -> None:
     """The size fits, the order does not: the product with two rows finds out."""
     linear, other = Linear(torch.randn(128, 96)), torch.randn(128, 96)
