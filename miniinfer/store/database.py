@@ -112,20 +112,23 @@ class RunStore:
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
         self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
-    def save(self, runs: Iterable[SavedRun]) -> None:
-        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+    def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
+        """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
 
-        A file that has reached its limit takes no new run; those that are in it go on.
+        A file that has reached its limit takes nothing new; what is in it goes on.
         """
-        rows = [
-            (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
-            for r in runs
-        ]
+        now, rows, batches = time.time(), [], []
+        for one in saved:
+            if isinstance(one, SavedBatch):
+                batches.append((one.session, now, one.to_json()))
+            else:
+                facts = one.session, one.run_id, one.name, one.prompt, one.model.name, len(one.steps), one.created
+                rows.append((*facts, now, one.to_json()))
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 if self._used() >= self.max_bytes:
-                    self._refuse_new(rows)
+                    self._refuse_new(rows, batches)
                 self._db.executemany(
                     "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data, turn) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(turn), 0) + 1 FROM runs)) "
@@ -133,23 +136,22 @@ class RunStore:
                     "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
+                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise self._error(error) from error
 
-    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
-        for session, run_id, *_ in rows:
-            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
-            if known.fetchone() is None:
-                raise self._full()
-
-    def _full(self) -> RunRefusedError:
-        return RunRefusedError(
-            f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
-            "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
-        )
+    def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
+        known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
+        known += [("SELECT 1 FROM batches WHERE session = ?", batch[:1]) for batch in batches]
+        if any(self._db.execute(*question).fetchone() is None for question in known):
+            raise RunRefusedError(
+                f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+                "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+            )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -176,17 +178,6 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
-
-    def save_batch(self, batch: SavedBatch) -> None:
-        """Write the batch of a session in place of its last one; batches that nobody has touched for a week go."""
-        if self.total_bytes() >= self.max_bytes and self.load_batch(batch.session) is None:
-            with self._lock:
-                raise self._full()
-        self._write("DELETE FROM batches WHERE updated < ?", time.time() - KEPT_BATCH_SECONDS)
-        self._write(
-            "INSERT OR REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batch.session, time.time(),
-            batch.to_json(),
-        )
 
     def load_batch(self, session: str) -> SavedBatch | None:
         """None if there is none. Raises BadInputError if what is there is damaged."""
@@ -249,7 +240,9 @@ class RunStore:
         with self._lock:
             try:
                 return self._db.execute(sql, values).fetchall()
-            except (sqlite3.Error, UnicodeError) as error:
+            except UnicodeError as error:
+                raise StoreError("Half of a character is in no saved run: type another text.") from error
+            except sqlite3.Error as error:
                 raise self._error(error) from error
 
     def _write(self, sql: str, *values: object) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
-from miniinfer.store.database import RunRefusedError, RunStore, StoreError
+from miniinfer.store.database import RunRefusedError, StoreError
 from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
@@ -24,11 +23,11 @@ MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are 
 class RunWriter:
     """`changed(key, snapshot)` from any thread; `problem` is what the last write met, or None."""
 
-    def __init__(self, store: Callable[[], RunStore]) -> None:
-        """store: gives the file, or raises StoreError; asked before each write, since a file may come back."""
-        self._store = store
+    def __init__(self, save: Callable[[Sequence[Saved]], None]) -> None:
+        """save: writes runs, all or none, or raises StoreError."""
+        self._save = save
         self._pending: dict[object, Snapshot] = {}
-        self._unsaved: dict[tuple[str, str | None], Saved] = {}  # whole states, for the runs may go
+        self._unsaved: dict[tuple[str, str], Saved] = {}  # whole states, for the runs may go
         self._wake = threading.Condition()
         self._writing = False
         self._closed = False
@@ -85,31 +84,31 @@ class RunWriter:
 
     def _write(self, snapshots: list[Snapshot]) -> None:
         try:
-            found = [one for one in (snapshot() for snapshot in snapshots) if one is not None]
-            self._unsaved |= {_name(one): one for one in found}
-            self.problem = self._save_all() if self._unsaved else None
+            runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
+            self._unsaved |= {_key(run): run for run in runs}
+            self.problem = self._save_all(list(self._unsaved.values())) if self._unsaved else None
         except StoreError as error:
             self.problem = str(error)
         except Exception as error:  # the thread must live on: the next change may be saved
             self.problem = f"A run could not be saved ({type(error).__name__}: {error}). It goes on, but is not saved."
 
-    def _save_all(self) -> str | None:
-        """All runs at once; what the file refuses, each for itself. What a refused one met, or None."""
-        store, refused = self._store(), None
-        runs = {name: one for name, one in self._unsaved.items() if isinstance(one, SavedRun)}
-        with suppress(RunRefusedError):
-            if runs:
-                store.save(list(runs.values()))
-            self._unsaved = {name: one for name, one in self._unsaved.items() if name not in runs}
-        for name, one in list(self._unsaved.items()):
+    def _save_all(self, runs: list[Saved]) -> str | None:
+        """All at once; if the file takes some and not others, each for itself. What a refused one met, or None."""
+        try:
+            self._save(runs)
+            self._unsaved.clear()
+            return None
+        except RunRefusedError as error:
+            refused = str(error)
+        for run in runs:
             try:
-                store.save([one]) if isinstance(one, SavedRun) else store.save_batch(one)
-                del self._unsaved[name]
+                self._save([run])
+                del self._unsaved[_key(run)]
             except RunRefusedError as error:
                 refused = str(error)
         return refused
 
 
-def _name(one: Saved) -> tuple[str, str | None]:
-    """Its session, and which run it is; a session has one batch."""
-    return one.session, one.run_id if isinstance(one, SavedRun) else None
+def _key(saved: Saved) -> tuple[str, str]:
+    """Session and run; a session has one batch."""
+    return saved.session, saved.run_id if isinstance(saved, SavedRun) else ""

@@ -77,7 +77,7 @@ class SavedRuns:
         _ = self.store  # what is wrong with it is said at once
         with self._lock:
             if self._writer is None:
-                self._writer = RunWriter(self._usable)
+                self._writer = RunWriter(lambda runs: self._usable().save(runs))
         self._writer.changed(key, snapshot)
 
     def flush(self) -> None:

@@ -50,25 +50,25 @@ def test_no_object_is_a_sentence_too(text: str) -> None:
 
 def test_the_file_keeps_the_newest_of_each_session_for_a_week(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs.sqlite3")
-    store.save_batch(SavedBatch("token", FORM, (), None))
-    store.save_batch(BATCH)
+    store.save([SavedBatch("token", FORM, (), None)])
+    store.save([BATCH])
     other = SavedBatch("other", FORM, (), None)
-    store.save_batch(other)
+    store.save([other])
     assert (store.load_batch("token"), store.load_batch("other"), store.load_batch("none")) == (BATCH, other, None)
     now = database.time.time()
     with patch.object(database.time, "time", lambda: now + database.KEPT_BATCH_SECONDS + 60):
-        store.save_batch(other)
+        store.save([other])
         assert (store.load_batch("token"), store.load_batch("other")) == (None, other)
     store.close()
 
 
 def test_a_full_file_takes_no_new_one(tmp_path: Path) -> None:
     store = RunStore(tmp_path / "runs.sqlite3")
-    store.save_batch(BATCH)
+    store.save([BATCH])
     store.max_bytes = 1
     with pytest.raises(StoreError, match="is the limit"):
-        store.save_batch(SavedBatch("other", FORM, (), None))
-    store.save_batch(SavedBatch("token", OWN, (), None))
+        store.save([SavedBatch("other", FORM, (), None)])
+    store.save([SavedBatch("token", OWN, (), None)])
     found = store.load_batch("token")
     assert found is not None
     assert found.form == OWN

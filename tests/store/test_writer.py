@@ -18,7 +18,7 @@ def store(tmp_path):
 
 
 def test_the_newest_state_is_written_and_a_run_that_is_gone_is_left_out(store):
-    writer = RunWriter(lambda: store)
+    writer = RunWriter(lambda runs: store.save(runs))
     for cursor in range(3):
         writer.changed("r1", lambda cursor=cursor: saved("r1", cursor=cursor))
     writer.changed("r2", lambda: None)
@@ -30,7 +30,7 @@ def test_the_newest_state_is_written_and_a_run_that_is_gone_is_left_out(store):
 def test_what_changes_quickly_is_written_once(store, monkeypatch):
     saves = []
     monkeypatch.setattr(store, "save", saves.append)
-    writer = RunWriter(lambda: store)
+    writer = RunWriter(lambda runs: store.save(runs))
     with writer._wake:  # the writer waits meanwhile
         for cursor in range(3):
             writer.changed("r1", lambda cursor=cursor: saved("r1", cursor=cursor))
@@ -41,14 +41,14 @@ def test_what_changes_quickly_is_written_once(store, monkeypatch):
 
 def test_closing_writes_what_is_left(store, monkeypatch):
     monkeypatch.setattr(writer_module, "SETTLE_SECONDS", 60)
-    writer = RunWriter(lambda: store)
+    writer = RunWriter(lambda runs: store.save(runs))
     writer.changed("r1", lambda: saved("r1"))
     writer.close()
     assert store.load("s1", "r1") == saved("r1")
 
 
 def test_a_failure_is_said_and_the_next_save_takes_it_back(store, monkeypatch):
-    writer = RunWriter(lambda: store)
+    writer = RunWriter(lambda runs: store.save(runs))
 
     def refuse(runs):
         raise StoreError("The disk is full: free some space.")
