@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -60,7 +61,7 @@ def json_value(dice: random.Random, data: bytes) -> bytes:
         elif isinstance(parent[key], int | float) and dice.random() < 0.4:
             parent[key] = -parent[key] if dice.random() < 0.5 else parent[key] * 10 ** dice.randrange(20)
         else:
-            parent[key] = dice.choice(VALUES)
+            parent[key] = copy.deepcopy(dice.choice(VALUES))  # the next change may be made inside it
     return json.dumps(value).encode()
 
 
