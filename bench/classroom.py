@@ -26,7 +26,7 @@ from miniinfer.engine.engine import Engine
 from miniinfer.errors import MiniInferError
 from miniinfer.models.loader import LoadedModel, load_model
 from miniinfer.models.text import load_tokenizer
-from miniinfer.native.choose import choose_backend
+from miniinfer.native.choose import NATIVE, choose_backend
 from tests.browser.conftest import ARGUMENTS, READY
 
 MOST_SECONDS = 1.0  # the 95th percentile, asked to answered
@@ -189,6 +189,7 @@ def _browser(address: str, size: Size) -> list[dict[str, Any]]:
 
 def _as_the_app(dtype: str) -> LoadedModel:
     """With the compiled core, if it is there: its last digits differ from torch's, and a sampled text may with them."""
+    NATIVE.look()
     return load_model(device="cpu", dtype=dtype, choose_backend=partial(choose_backend, "auto"))
 
 

@@ -1,5 +1,5 @@
 """A decode step and a prefill in each precision, everything recorded, against reading the weights and against others;
-decode by torch and, where it can be built, by the compiled core.
+by torch and, where it can be built, by the compiled core.
 
 In one run and in the same rounds: our steps as the app makes them, with the recorder; a read of as many bytes as that
 precision's weights have; and the same work by other software that happens to be installed (transformers with our
@@ -29,7 +29,10 @@ DECODE_BARS = {
     ("float32", SLOW_PEER): 0.4, (NATIVE["float32"], SLOW_PEER): 0.4,
     ("packed", "llama.cpp"): 0.8, (NATIVE["packed"], "llama.cpp"): 0.8,
 }  # fmt: skip
-PREFILL_BARS = {("float32", "transformers float32"): 0.5, ("bfloat16", "transformers bfloat16"): 0.8}
+PREFILL_BARS = {
+    ("float32", "transformers float32"): 0.5, (NATIVE["float32"], "transformers float32"): 0.5,
+    ("bfloat16", "transformers bfloat16"): 0.8, (NATIVE["packed"], "transformers bfloat16"): 0.8,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,13 +69,13 @@ def bytes_read(model: LoadedModel) -> int:
 
 
 def _measure(size: Size, models: dict[str, LoadedModel]) -> list[Figure]:
-    prefilled, models = models, with_native(models)
+    models = with_native(models)
     longest = max(*size.contexts, size.prefill) + size.rounds + setting.WARM_UP + 1
     others = {name: make() for name, make in peers.installed(models["float32"], longest).items()}
     figures = [Figure(f"{mode}: weights read a step", bytes_read(m), "bytes") for mode, m in models.items()]
     for context in size.contexts:
         figures += decode(models, others, context, size.rounds)
-    return figures + prefill(prefilled, others, size.prefill, size.prefill_rounds)
+    return figures + prefill(models, others, size.prefill, size.prefill_rounds)
 
 
 def decode(

@@ -21,7 +21,7 @@ def counter():
 
 counter()
 gc.collect()
-gc.freeze()  # as the app does once its model is loaded: Streamlit collects garbage after every run
+gc.freeze()  # as the app does once its model is loaded
 """
 # The same ends as probe.js has: the browser's own stamp of the click, and a message behind the frame after the change.
 PROBE = """() => {

@@ -28,23 +28,43 @@ PAGES: dict[str, tuple[str, dict[str, str]]] = {
         "Stage by stage": "inside_heat", "Watch a tensor": "inside_watch_norm", "Residual stream": "inside_stream_map",
         "Logit lens": "inside_lens_map", "Checks": "inside_checks", "Prefill and decode": "inside_ways_lines",
     }),
-    "Tokenizer": ("tokenizer_view", {"Stages": "tokenizer_stages", "Embedding": "tokenizer_near"}),
-    "Break it": ("", {"": "break_answer"}),
+    "Tokenizer": ("tokenizer_view", {
+        "Stages": "tokenizer_stages", "Segments": "tokenizer_segments", "Characters": "tokenizer_characters_csv",
+        "Languages": "tokenizer_costs_figure", "Look up": "tokenizer_found_rows", "Embedding": "tokenizer_near",
+    }),
+    "Break it": ("break_view", {"Side by side": "break_bars", "Loss": "break_loss_pass"}),
 }  # fmt: skip
+STILL = "Break it"  # shows what both sides did, wherever the cursor stands
+NO_FIGURE = ("checks", "stages", "segments", "csv", "rows", "answer", "body")  # ends of keys
 STEPS = 4
 
-# Resolves with the time from `start` to the frame after the last change of the page or of any component in it, once
-# nothing changed for 0.4 s.
+# Resolves with the time from `start` to the frame after the last change of the page, of any component or of any canvas
+# in it, once nothing changed for 0.4 s. What lies inside a canvas is the mirror of a table that a screen reader reads:
+# Streamlit's tables write it anew 0.2 s after they were painted.
 QUIET = """(start) => new Promise(done => {
-  let last = start;
-  const painted = () => requestAnimationFrame(() => requestAnimationFrame(() => last = performance.now()));
+  let last = start, waits = false;
+  const painted = () => {
+    if (waits) return;
+    waits = true;
+    requestAnimationFrame(() => { waits = false; requestAnimationFrame(() => last = performance.now()); });
+  };
   const body = document.querySelector('.st-key-page_body') ?? document.body;
   const all = {subtree: true, childList: true, characterData: true, attributes: true};
-  const seen = new MutationObserver(painted);
+  const mirror = ({target}) => (target.nodeType === 1 ? target : target.parentElement)?.closest('canvas > *');
+  const seen = new MutationObserver(changes => { if (!changes.every(mirror)) painted(); });
   for (const root of [body, ...[...body.querySelectorAll('*')].map(el => el.shadowRoot).filter(Boolean)])
     seen.observe(root, all);
+  const context = CanvasRenderingContext2D.prototype, kept = {};
+  for (const name of ['fillRect', 'fillText', 'drawImage']) {
+    kept[name] = context[name];
+    context[name] = function (...what) { painted(); return kept[name].apply(this, what); };
+  }
   const look = setInterval(() => {
-    if (last > start && performance.now() - last > 400) { clearInterval(look); seen.disconnect(); done(last - start); }
+    if (last === start || waits || performance.now() - last < 400) return;
+    clearInterval(look);
+    seen.disconnect();
+    Object.assign(context, kept);
+    done(last - start);
   }, 20);
 })"""
 
@@ -79,6 +99,9 @@ def measure(size: Size) -> list[Figure]:
 
 def _view(page: Page, size: Size, name: str, key: str, view: str, drawn: str) -> list[Figure]:
     _open(page, name, ".st-key-page_body")  # the browser loads the page's code once
+    if name == STILL and not page.locator(".st-key-break_facts").count():
+        page.get_by_role("button", name="Run both").click()
+        page.locator(".st-key-break_facts").wait_for(timeout=READY)
     if key:
         page.locator(f".st-key-{key}").get_by_role("radio", name=view, exact=True).click()
     _painted(page, f".st-key-{drawn}")
@@ -89,8 +112,9 @@ def _view(page: Page, size: Size, name: str, key: str, view: str, drawn: str) ->
         opened.append(_open(page, name, f".st-key-{drawn}"))
     title = f"{name}, {view}" if view else name
     found = [_figure(f"{title}: page chosen to painted", opened, MOST_OPEN_MS)]
-    if key:
-        moved = [_move(page, number) for number in range(size.events)]
+    if key and name != STILL:
+        # As many moves back as forth: each view begins at the same step.
+        moved = [_move(page, number) for number in range(size.events + size.events % 2)]
         found.append(_figure(f"{title}: cursor moved to painted", moved, MOST_MOVE_MS))
     return found
 
@@ -125,9 +149,8 @@ def _open(page: Page, name: str, drawn: str) -> float:
 
 def _painted(page: Page, place: str) -> None:
     page.locator(place).first.wait_for(timeout=READY)
-    figure = page.locator(f"{place} [data-painted]")
-    if not place.endswith(("checks", "stages", "answer", "body")):
-        figure.first.wait_for(timeout=READY)
+    if not place.endswith(NO_FIGURE):
+        page.locator(f"{place} [data-painted]").first.wait_for(timeout=READY)
     page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 

@@ -41,7 +41,10 @@ def main(name: str, about: str, measure: Callable[[Size], Sequence[Figure]], *, 
     parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes: to see that it works")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of the table")
+    parser.add_argument("--threads", type=int, metavar="N", help="threads of all sides (by default those of torch)")
     chosen = parser.parse_args()
+    if chosen.threads is not None:
+        _with_threads(name, chosen.threads)
     try:
         figures = measure(quick if chosen.quick else full)
     except MiniInferError as error:
@@ -52,6 +55,15 @@ def main(name: str, about: str, measure: Callable[[Size], Sequence[Figure]], *, 
     else:
         facts = ", ".join(f"{key} {value}" for key, value in machine().items())
         print(f"bench.{name}{' --quick' if chosen.quick else ''} ({facts})\n\n{table(figures)}")
+
+
+def _with_threads(name: str, threads: int) -> None:
+    """Begin anew with that many, unless this process has: OpenMP reads it once, when torch is imported."""
+    if threads < 1:
+        sys.exit("--threads must be at least 1.")
+    if os.environ.get("OMP_NUM_THREADS") != str(threads):
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        os.execv(sys.executable, [sys.executable, "-m", f"bench.{name}", *sys.argv[1:]])
 
 
 def machine() -> dict[str, str | int | float]:

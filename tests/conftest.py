@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from miniinfer.engine.threads import configure
-from tests import background
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Two workers on two cores: with a thread a core in each, every product would wait for a thread that has no core.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure()  # before any test imports torch
 os.environ.setdefault("MINIINFER_NATIVE", "0")  # tests/native has its own; elsewhere nothing is built meanwhile
 # A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 DATA = Path(__file__).parent / "data"
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    if any(item.path.name == "test_clean.py" for item in session.items):
-        background.start()
-
-
-def pytest_sessionfinish() -> None:
-    background.stop()
 
 
 @pytest.fixture(scope="session")

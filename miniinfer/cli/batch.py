@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(options: argparse.Namespace) -> None:
     """Raises BadInputError: a setting out of range, a line of the file that is no request, a model that is not
     there."""
-    from miniinfer.cli.batch_file import read_requests
+    from miniinfer.trace.batch_file import read_requests
     from miniinfer.trace.batch_settings import BatchSettings
 
     options.settings = BatchSettings(
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from miniinfer.trace.batch_run import BatchRun
-    from miniinfer.trace.batch_view import totals_at
+    from miniinfer.trace.batch_view import request_at, totals_at
     from miniinfer.trace.records import TokenInfo
 
     model = loading.load(options)
@@ -80,24 +80,38 @@ def run(options: argparse.Namespace) -> int:
             note = request.params.note_for(model.config.vocab_size)
             if note:
                 print(f"Request {request.request_id!r}: {note}", file=sys.stderr)
-        failed = 0
+        shown: dict[str, RequestView] = {}
+
+        def show(view: RequestView) -> None:
+            progress.clear()
+            shown[view.request_id] = view
+            if view.error is not None:
+                said = "" if view.request_id in batch.refused else f"Request {view.request_id!r} was ended. "
+                complain(MiniInferError(f"{said}{view.error}"))
+            if options.json:
+                write_json({"id": ids[view.request_id], **result(view)})
+            else:
+                print(summary(view), flush=True)
+
+        stopped = False
         with ProgressLine() as progress:
-            for view in finished_requests(batch, progress):
-                progress.clear()
-                if view.error is not None:
-                    said = "" if view.request_id in batch.refused else f"Request {view.request_id!r} was ended. "
-                    complain(MiniInferError(f"{said}{view.error}"))
-                    failed += 1
-                if options.json:
-                    write_json({"id": ids[view.request_id], **result(view)})
-                else:
-                    print(summary(view), flush=True)
+            try:
+                for view in finished_requests(batch, progress):
+                    show(view)
+            except KeyboardInterrupt:  # what was made so far is printed, and counts as interrupted
+                stopped = True
+                for request in requests:
+                    if request.request_id not in shown:
+                        batch.abort(request.request_id)
+                        show(request_at(batch.trace, request.request_id, len(batch.steps)))
     totals = totals_at(batch.trace, len(batch.steps))
     if options.json:
         write_json(sums(totals))
     else:
         print(table([(name, str(value)) for name, value in sums(totals).items()]), file=sys.stderr)
-    return 1 if failed else 0
+    if stopped:
+        raise KeyboardInterrupt
+    return 1 if any(view.error is not None for view in shown.values()) else 0
 
 
 def finished_requests(batch: BatchRun, progress: ProgressLine) -> Iterator[RequestView]:
@@ -120,7 +134,8 @@ def how_far(batch: BatchRun, step: BatchStep) -> tuple[str, float]:
     for request in batch.requests:
         seq = batch.engine.sequences.get(request.request_id)
         if seq is not None and not seq.finished:
-            shares.append(seq.num_output_tokens / max(1, request.params.max_new_tokens))
+            most = min(request.params.max_new_tokens, batch.engine.context_length + 1 - seq.num_prompt_tokens)
+            shares.append(seq.num_output_tokens / max(1, most))
         else:
             shares.append(float(batch.has_arrived(request.request_id)))
     share = sum(shares) / len(shares)

@@ -12,6 +12,8 @@ from miniinfer.cli.arguments import add_device_options, add_model_option
 from miniinfer.cli.output import ProgressLine, complain, write_json
 
 if TYPE_CHECKING:
+    from miniinfer.engine.backend import Backend
+    from miniinfer.engine.weights import Weights
     from miniinfer.measure.progress import Measurement
 
 SUMMARY = "measure prefill and decode, stage by stage, against this machine's memory and arithmetic"
@@ -45,7 +47,8 @@ def run(options: argparse.Namespace) -> int:
     model = loading.load(options)
     ids = model.tokenizer.encode(TEXT, parse_special=False)
     started = time.perf_counter()
-    found = _in_engine_thread(measure_bench(model, ids, SamplingParams(), QUICK if options.quick else FULL))
+    size, backends = QUICK if options.quick else FULL, _backends(options, model.weights)
+    found = _in_engine_thread(measure_bench(model, ids, SamplingParams(), size, backends))
     seconds = time.perf_counter() - started
     if found.calibration is not None:
         try:
@@ -61,6 +64,15 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(bench_table(found, model.name, seconds))
     return 0
+
+
+def _backends(options: argparse.Namespace, weights: Weights) -> list[Backend]:
+    """Torch, and the compiled core if it is built and neither turned off nor unfit for this model."""
+    from miniinfer.engine.backend import TORCH
+    from miniinfer.native.choose import choose_backend
+
+    other = choose_backend("torch" if options.backend == "torch" else "auto", weights)
+    return [TORCH] if other is TORCH else [TORCH, other]
 
 
 def _in_engine_thread(measurement: Measurement[T]) -> T:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from miniinfer.cli.output import table
+from miniinfer.figures.kv_words import count
 from miniinfer.measure.bench import Bench
 from miniinfer.measure.groups import GROUPS
-from miniinfer.measure.records import StepTimes
-from miniinfer.measure.summary import bound_of, by_group, by_stage, weights_read
+from miniinfer.measure.records import BackendComparison, StepTimes
+from miniinfer.measure.summary import bound_of, by_group, by_stage, split_of, weights_read
 
 
 def bench_table(found: Bench, model: str, seconds: float) -> str:
     """Everything in a few aligned blocks; each says whether it was measured, computed or estimated."""
     blocks = [_head(found, model, seconds), _calibration(found), _steps(found), _parts(found)]
     blocks += [_stages(found, step) for step in (found.prefill[-1], found.decode[-1])]
+    if found.backends is not None:
+        blocks.append(_backends(found.backends))
     return "\n\n".join([*blocks, *found.notes])
 
 
@@ -22,8 +25,8 @@ def _head(found: Bench, model: str, seconds: float) -> str:
     machine = found.machine
     memory = "" if found.allocator_bytes is None else f", {found.allocator_bytes:,} bytes by the device's allocator"
     return (
-        f"{model} in {found.dtype} on {machine.device} ({machine.processor}, {machine.cpus} CPUs, {machine.threads} "
-        f"threads, torch {machine.torch}), {found.clock}, {seconds:.0f} s\n"
+        f"{model} in {found.dtype} by {found.backend} on {machine.device} ({machine.processor}, {machine.cpus} CPUs, "
+        f"{count(machine.threads, 'thread')}, torch {machine.torch}), {found.clock}, {seconds:.0f} s\n"
         f"weights {found.weight_bytes:,} bytes, KV cache {found.kv_bytes_per_token:,} bytes a token{memory}"
     )
 
@@ -33,10 +36,10 @@ def _calibration(found: Bench) -> str:
     if c is None:
         return "No calibration, so there are no ratios to the machine's limits."
     rates = ", ".join(f"{name} {rate / 1e9:,.0f} GFLOP/s" for name, rate in c.operations_per_second.items())
-    reading = c.seconds(found.weight_bytes) * 1000
+    reading = c.seconds(weights_read(found.decode[0])) * 1000
     return (
         f"Machine (measured, medians of {c.rounds} rounds): memory {c.bytes_per_second / 1e9:.1f} GB/s, {rates}\n"
-        f"Reading the weights once would take {reading:.1f} ms (estimated from that bandwidth)."
+        f"Reading the weights that a decode step reads would take {reading:.1f} ms (estimated from that bandwidth)."
     )
 
 
@@ -88,6 +91,30 @@ def _stages(found: Bench, step: StepTimes) -> str:
     rows.append(("between the stages", _ms(step.gap_ms), f"{step.gap_ms / step.step_ms:.1%}", "", "", "", "", "", ""))
     note = "All layers together. Times measured, bytes and operations computed, the bound estimated from both."
     return f"{table(rows, right=range(1, 8))}\n{note}"
+
+
+def _backends(found: BackendComparison) -> str:
+    """Stage by stage, the backends beside each other."""
+    names = [run.backend.upper() for run in found.runs]
+    rows: list[Sequence[str]] = [
+        (f"DECODE, {found.runs[0].step.context_len} positions", *(f"{name} MS" for name in names), "RATIO", "BYTES",
+         "MOVING MS", *(f"{name} OPS" for name in names))
+    ]  # fmt: skip
+    for column in zip(*(split_of(found, run) for run in found.runs), strict=True):
+        first, last = column[0], column[-1]
+        rows.append((
+            first.stage or "between the stages", *(_ms(s.ms) for s in column),
+            f"{first.ms / last.ms:.2f}" if last.ms > 0 else "", f"{last.num_bytes:,}",
+            f"{found.moving_ms(last.num_bytes):.3f}", *(f"{s.operations:,}" for s in column),
+        ))  # fmt: skip
+    steps = ", ".join(f"{run.backend} {_ms(run.step.plain.median_ms)} ms" for run in found.runs)
+    note = (
+        f"Unwatched: {steps}, {found.runs[-1].ratio:.2f} x by round (measured in turn, medians). OPS: operations that "
+        f"torch is asked for in a step (counted); the smallest takes {found.smallest.median_ms * 1000:.2f} µs here. "
+        f"BYTES: of {found.runs[-1].backend} (computed); MOVING: at {found.bytes_per_second / 1e9:.1f} GB/s, read in "
+        "the same rounds (estimated)."
+    )
+    return f"{table(rows, right=range(1, len(rows[0])))}\n{note}"
 
 
 def _ms(value: float) -> str:

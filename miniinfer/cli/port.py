@@ -36,7 +36,7 @@ def claimed(port: int, folder: Path) -> Iterator[None]:
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            held.enter_context(locked(folder / f"port-{port}.lock", taken))
+            held.enter_context(locked(folder / f"port-{port}.lock", taken, keep=False))
         except OSError:
             pass  # a folder that cannot be written: the port itself still tells
         yield

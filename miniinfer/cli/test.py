@@ -14,6 +14,9 @@ from miniinfer.models.fetch import ensure_default_model
 
 SUMMARY = "run all tests; what follows is passed on to pytest"
 FILES = bootstrap.TEST_FILES
+# Without arguments all tests run, in two processes: many of them wait for a browser or a server. Each file stays in one
+# of them, as its tests share a server and a model.
+ALL = ["-n", "2", "--dist", "loadfile"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,4 +34,4 @@ def run(options: argparse.Namespace) -> int:
     with ProgressLine() as progress:
         ensure_default_model(progress)
     os.chdir(root)
-    hand_over([sys.executable, "-m", "pytest", *options.rest], os.environ | {VARIABLE: chromium})
+    hand_over([sys.executable, "-m", "pytest", *(options.rest or ALL)], os.environ | {VARIABLE: chromium})

@@ -87,11 +87,13 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     """Keep the smallest set of best tokens whose probabilities reach p together, and always the best one."""
     if p >= 1:
         return logits
-    log_total = logits.logsumexp(-1)
+    # Sums in float64, relative to the best: rounding in float32 moves the end of a long tail by several tokens.
+    top = logits.amax()
+    goal = p * (logits - top).exp().sum(dtype=torch.float64)
     # Almost always the set ends not far below the best; those few are found and sorted sooner than the vocabulary.
     for window in (*FIRST_WINDOWS, math.inf):
         best = _best_logits(logits, window)
-        reached = (best - log_total).exp().double().cumsum(0) >= p
+        reached = (best - top).exp().double().cumsum(0) >= goal
         if reached[-1]:
             last = int(reached.int().argmax())  # the first rank that reaches p is the last one kept
             return _keep_best(logits, last + 1, threshold=best[last].item())

@@ -38,9 +38,10 @@ BEFORE_LAYERS = (
            r"\theta_{t,i} = p_t \cdot \text{base}^{-2i/D}, \quad \cos\theta_{t,i}, \ \sin\theta_{t,i}"),
     _stage(inputs.embed, "input_ids", "resid_pre", r"x_t = W_E[\text{id}_t]"),
 )  # fmt: skip
+RMS_NORM = r"n_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"
+FIRST_NORM = _stage(attention.attn_norm, "resid_pre", "resid_pre attn_norm_out", RMS_NORM)  # of layer 0, after embed
 LAYER = (
-    _stage(attention.attn_norm, "resid_pre resid_post", "resid_pre attn_norm_out",
-           r"n_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"),
+    _stage(attention.attn_norm, "resid_post", "resid_pre attn_norm_out", RMS_NORM),
     _stage(attention.qkv_proj, "attn_norm_out", "q k v",
            r"q_t = W_Q \, n_t, \quad k_t = W_K \, n_t, \quad v_t = W_V \, n_t"),
     _stage(attention.rope, "q k rope_cos rope_sin", "q k",
@@ -56,8 +57,7 @@ LAYER = (
            r"z_{t,h} = \sum_j A_{h,t,j} \, V_{g(h),j}"),
     _stage(attention.attn_out, "z resid_pre", "attn_out resid_mid",
            r"a_t = W_O \, [z_{t,0} \ldots z_{t,H-1}], \quad x_t \leftarrow x_t + a_t"),
-    _stage(mlp.mlp_norm, "resid_mid", "mlp_norm_out",
-           r"n_t = \frac{x_t}{\sqrt{\frac{1}{E} \sum_i x_{t,i}^2 + \varepsilon}} \odot w"),
+    _stage(mlp.mlp_norm, "resid_mid", "mlp_norm_out", RMS_NORM),
     _stage(mlp.mlp_hidden, "mlp_norm_out", "mlp_hidden",
            r"h_t = \text{silu}(W_G \, n_t) \odot W_U \, n_t, \quad \text{silu}(y) = \frac{y}{1 + e^{-y}}"),
     _stage(mlp.mlp_out, "mlp_hidden resid_mid", "mlp_out resid_post",
@@ -85,5 +85,6 @@ AFTER_LAYERS = (
 
 def build_program(config: ModelConfig) -> tuple[Stage, ...]:
     """The stages of a step of this model, from `schedule` to `commit`."""
-    layers = (replace(stage, layer=layer) for layer in range(config.num_layers) for stage in LAYER)
+    first = (FIRST_NORM, *LAYER[1:])
+    layers = (replace(s, layer=i) for i in range(config.num_layers) for s in (LAYER if i else first))
     return (*BEFORE_LAYERS, *layers, *AFTER_LAYERS)

@@ -5,14 +5,13 @@ Coins depend on the place in the output only, so what is sampled afterwards is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.requests import checked_chunk, checked_id, checked_prompt
 from miniinfer.engine.sequence import Sequence
-from miniinfer.engine.stage import Observer
-from miniinfer.engine.state import StepState
 
 
 def resume(
@@ -27,7 +26,7 @@ def resume(
     trunk: Sequence | None = None,
     shared: int = 0,
 ) -> Sequence:
-    """Queue a prompt whose output so far is known. Nothing runs before `recompute`. Raises BadInputError.
+    """Queue a prompt whose output so far is known. Nothing runs before a step. Raises BadInputError.
 
     forced: output index -> id, as in `Sequence`. The first `shared` positions are those of `trunk`: as far as it has
     them in its cache they are taken over, as a fork would, and not computed.
@@ -50,14 +49,13 @@ def resume(
     return seq
 
 
-def recompute(engine: Engine, seq: Sequence, num_positions: int, observer: Observer | None = None) -> StepState | None:
-    """One step that computes positions up to `num_positions`, or as many as the token budget allows; None if they
-    are there. No token is sampled while a known one stands behind them."""
-    if seq.finished or seq.num_computed_tokens >= num_positions:
-        return None
+@contextmanager
+def up_to(seq: Sequence, num_positions: int) -> Iterator[None]:
+    """Steps in here compute positions up to `num_positions` at once, or as many as the token budget allows. No token is
+    sampled while a known one stands behind them."""
     chunk, seq.prefill_chunk = seq.prefill_chunk, num_positions - seq.num_computed_tokens
     try:
-        return engine.step(observer, only=seq)
+        yield
     finally:
         seq.prefill_chunk = chunk
 

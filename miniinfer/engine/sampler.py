@@ -18,6 +18,7 @@ from torch import Tensor
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.logits import PROCESSED, RAW, not_finite_rows, process
+from miniinfer.errors import BadInputError
 
 KEPT = -1  # in SamplerTrace.cut_by
 LAST_ID = 2**32 - 1
@@ -123,8 +124,10 @@ def sampler_trace(
 ) -> SamplerTrace:
     """Choose the next token from raw logits [V] as the engine does, and keep every stage.
 
-    Without a coin, the one that belongs to this place of the output. Raises NotFiniteError.
+    Without a coin, the one that belongs to this place of the output. Raises NotFiniteError, and BadInputError for
+    logits that are not one row, a coin outside [0, 1), and ids outside the row.
     """
+    _check(logits, (*prompt_ids, *output_ids), coin)
     raw = logits.float().cpu()
     stages: list[SamplerStage] = []
     cut_by = torch.full_like(raw, KEPT, dtype=torch.int8)
@@ -140,6 +143,15 @@ def sampler_trace(
     token_id, lo, hi = land(probs, toss)
     raw_probs = torch.softmax(raw, dim=-1)
     return SamplerTrace(tuple(stages), raw_probs, probs, cut_by, token_id, toss, lo, hi)
+
+
+def _check(logits: Tensor, ids: Sequence[int], coin: float | None) -> None:
+    if logits.ndim != 1 or not len(logits):
+        raise BadInputError(f"Logits are one row, [V] with V at least 1, not of shape {list(logits.shape)}.")
+    if coin is not None and not 0 <= coin < 1:
+        raise BadInputError(f"A coin is at least 0 and below 1, not {coin}.")
+    if ids and not (min(ids) >= 0 and max(ids) < len(logits)):
+        raise BadInputError(f"The ids before a token must lie between 0 and {len(logits) - 1}, as the logits do.")
 
 
 def coin_of(params: SamplingParams, output_ids: Sequence[int]) -> float:

@@ -35,6 +35,7 @@ def configure(environ: MutableMapping[str, str] = os.environ, *, spare: int = 0)
 
     spare: cores to leave to something that is busy too (a class of thirty keeps Streamlit's own Python busy).
     """
+    environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # torch asks for large pages: see docs/performance.md
     if "OMP_WAIT_POLICY" not in environ:
         environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read by GNU OpenMP, that of torch on Linux
     allowed = allowed_cores()

@@ -6,23 +6,23 @@ import numpy as np
 
 from miniinfer.figures.attention_plots import scale
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import Spec, spec, title
+from miniinfer.figures.plain import BELOW_BUTTONS, Spec, spec, title
 from miniinfer.trace.records import FloatArray
 
 WIDTH_FOR = 1000  # px that the marks are sized for; a wider page has room between them
 
 
 def heads_map(
-    values: FloatArray, chosen: tuple[int, int], what: str, colours: Palette, *, most: float, as_percent: bool = True
+    values: FloatArray, chosen: tuple[int, int], what: str, colours: Palette, *, most: float, height: int = 300
 ) -> Spec:
-    """values [L, H]; NaN is left empty. most: the end of the scale. what: what a cell says, for scale and hover."""
+    """values [L, H]; NaN is left empty. most: the end of the scale. what: what a cell says, for scale and hover.
+    height: px that the heads may take."""
     num_layers, num_heads = values.shape
-    row = max(10, min(24, 300 // num_heads))
+    row = max(10, min(24, height // num_heads))
     size = max(6, min(row - 3, WIDTH_FOR // num_layers - 4))
     layers, heads = np.indices(values.shape).reshape(2, -1)
     flat = values.reshape(-1)
     known = ~np.isnan(flat)
-    number = "%{marker.color:.1%}" if as_percent else "%{marker.color:.4f}"
     squares = {
         "type": "scatter", "x": layers[known], "y": heads[known], "mode": "markers", "showlegend": False,
         "marker": {
@@ -33,7 +33,7 @@ def heads_map(
                 "title": {"text": what, "side": "right", "font": {"size": 11}}, "tickfont": {"size": 11},
             },
         },
-        "hovertemplate": f"layer %{{x}}, head %{{y}}<br>{what}: {number}<extra></extra>",
+        "hovertemplate": f"layer %{{x}}, head %{{y}}<br>{what}: %{{marker.color:.1%}}<extra></extra>",
     }  # fmt: skip
     ring = {
         "type": "scatter", "x": [chosen[0]], "y": [chosen[1]], "mode": "markers", "showlegend": False,
@@ -45,4 +45,6 @@ def heads_map(
         "title": title("head"), "range": [num_heads - 0.4, -0.6], "showgrid": False, "tickmode": "linear",
         "dtick": 1 if num_heads <= 16 else 4,
     }  # fmt: skip
-    return spec([squares, ring], colours, row * num_heads + 64, x=across, y=down, showlegend=False)
+    return spec(
+        [squares, ring], colours, row * num_heads + 80, x=across, y=down, showlegend=False, margin=BELOW_BUTTONS
+    )

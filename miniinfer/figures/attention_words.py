@@ -24,6 +24,11 @@ RECORDED = (
 )
 
 
+def share_of(part: float) -> str:
+    """12.3 %, or less than nothing: −1.5 %."""
+    return f"{100 * part:.1f} %".replace("-", "\u2212")
+
+
 def short(text: str) -> str:
     """At most LONGEST characters."""
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -15,6 +15,7 @@ from miniinfer.figures.payload import pack
 from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.provenance import Provenance
 from miniinfer.trace.batch_records import BatchRow, BatchStep, BatchTrace, BlockGrid
+from miniinfer.trace.batch_settings import POLICY_NAMES
 from miniinfer.trace.batch_tally import StepSums
 from miniinfer.trace.records import TokenInfo
 
@@ -53,9 +54,10 @@ def step_entry(trace: BatchTrace, step: BatchStep, sums: StepSums) -> dict[str, 
 
 def encode_batch(
     trace: BatchTrace, run_id: str, name: str, entries: Sequence[Mapping[str, Any]], *,
-    device: str, ask: int, have: int, error: str | None = None,
+    device: str, ask: int, have: int, resume: int = 0, error: str | None = None,
 ) -> bytes:
-    """What a browser that has `have` steps lacks. entries: `step_entry` of every step."""
+    """What a browser that has `have` steps lacks. entries: `step_entry` of every step. resume: a step that a browser
+    which sees the batch for the first time shall go to."""
     place = places(trace)
     header: dict[str, Any] = {
         "v": 1, "ask": ask, "error": error,
@@ -64,7 +66,7 @@ def encode_batch(
             "served": describe_settings(trace), "budget": trace.settings.token_budget,
             "max_seqs": trace.settings.max_seqs, "block_size": trace.settings.block_size,
             "num_blocks": trace.num_blocks, "block_bytes": trace.block_bytes, "static":
-            trace.settings.batching == "static", "finished": trace.finished,
+            trace.settings.batching == "static", "finished": trace.finished, "resume": resume,
             "requests": [
                 {
                     "id": r.request_id, "prompt": r.prompt[:SHOWN_PROMPT], "chat": r.chat, "arrival": r.arrival,
@@ -86,8 +88,7 @@ def describe_settings(trace: BatchTrace) -> str:
     """How the requests are served, on one line."""
     s = trace.settings
     paging = "prefix sharing" if s.shares_prefixes else "paging" if s.paging else "no paging"
-    policy = f", {s.policy}" if s.batching == "continuous" else ""
-    return f"{WORDS[s.batching]}{policy}, {paging}"
+    return f"{WORDS[s.batching]}, {POLICY_NAMES[s.policy]}, {paging}"
 
 
 def places(trace: BatchTrace) -> dict[str, int]:

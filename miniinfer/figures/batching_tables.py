@@ -10,6 +10,8 @@ from miniinfer.trace.batch_outcome import BatchOutcome
 from miniinfer.trace.batch_records import AloneComparison, BatchTrace
 from miniinfer.trace.batch_view import requests_at
 
+WAITS = {"seqs": "sequences"}  # a place among those that run
+
 
 def timeline_table(trace: BatchTrace) -> pd.DataFrame:
     """One row a step: what it did in all, and what each request was doing in a column of its own."""
@@ -17,8 +19,8 @@ def timeline_table(trace: BatchTrace) -> pd.DataFrame:
         {
             "step": s.step, "ms": s.step_ms, "end ms": s.end_ms, "tokens": s.num_tokens, "padding": s.padding_slots,
             "idle": s.idle_slots, "budget": s.budget, "new tokens": s.num_new_tokens, "queue": " ".join(s.waiting),
-            "waits for": s.waits_for or "", "blocks used": s.blocks.num_used, "shared": s.blocks.num_shared,
-            "cached, free": s.blocks.num_cached_free, "preempted": " ".join(s.preempted),
+            "waits for": WAITS.get(s.waits_for or "", s.waits_for or ""), "blocks used": s.blocks.num_used,
+            "shared": s.blocks.num_shared, "cached, free": s.blocks.num_cached_free, "preempted": " ".join(s.preempted),
         }
         | {f"request {name}": state.value for name, state in s.states.items()}
         for s in trace.steps
@@ -105,7 +107,7 @@ def alone_table(found: Sequence[AloneComparison]) -> pd.DataFrame:
     """One row a request that was run alone."""
     return pd.DataFrame([
         {
-            "request": one.request_id, "tokens": len(one.batched_ids), "same tokens": "=" if one.same else "≠",
+            "request": one.request_id, "tokens": len(one.batched_ids), "same tokens": "yes" if one.same else "no",
             "first difference at": None if one.first_difference is None else one.first_difference + 1,
             "largest logit difference": one.largest_logit_difference, "at token": one.largest_at + 1,
             "smallest margin": one.smallest_margin, "margin at token": one.margin_at + 1,

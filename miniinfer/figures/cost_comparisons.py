@@ -47,7 +47,7 @@ def cache_ratio_figure(lengths: Sequence[OnOff], colours: Palette, height: int) 
     )
     figure.add_scatter(
         x=xs, y=[one.ratio for one in lengths], mode="lines+markers+text", name="time, without : with (measured)",
-        text=[f"{one.ratio:.1f}" for one in lengths], textposition="bottom center", textfont={"size": 11},
+        text=[f"{one.ratio:.1f}" for one in lengths], textposition="top center", textfont={"size": 11},
         line={"color": colours.series[1], "width": 2}, marker={"size": 8}, hovertemplate="%{y:.2f} : 1",
     )
     figure.add_hline(y=1, line={"color": colours.text, "width": 1, "dash": "dot"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -10,16 +9,13 @@ import plotly.graph_objects as go
 
 from miniinfer.figures.cost_words import GAP, megabytes, ms, stage_name
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import log_axis, plain
+from miniinfer.figures.plain import plain
 from miniinfer.measure.groups import ATTENTION, BOOKKEEPING, MLP, SAMPLING, UNEMBED
-from miniinfer.measure.records import Calibration, CountedParts, Curve, PrecisionComparison, StageTime, StepParts
-from miniinfer.measure.summary import StageSum, by_stage
+from miniinfer.measure.records import Calibration, Curve, PrecisionComparison, StageTime, StepParts
 
 Nesting = Literal["stage", "layer"]
 ROOMY, NARROW = 0.14, 0.004  # shares of a step: room for two lines of text, and for a line around
 GROUP_NAMES = {MLP: "MLP"}
-LABELLED = 0.05  # points with at least this share of their step have a name in the roofline
-NEAR_ACROSS, NEAR_UP = 0.25, 1.0  # decades
 SPACE = 0.02  # of the width, between two steps side by side
 
 
@@ -94,92 +90,6 @@ def _icicle(
         texttemplate=["%{label}<br>%{text}" if total[k] > ROOMY * whole else "%{label}" for k in keys],
         hovertemplate="%{label}<br>%{text}<extra></extra>", pathbar={"visible": False}, domain={"x": across},
     )
-
-
-def roofline_figure(
-    steps: Sequence[CountedParts], calibration: Calibration | None, dtype: str, order: Sequence[str],
-    colours: Palette, height: int,
-) -> go.Figure:
-    """Each kind of stage as a point under the machine's two roofs, if these are known. Its area is its time's share of
-    the step."""
-    figure = go.Figure()
-    points = {
-        step.phase: [s for s in by_stage(step) if s.operations and s.num_bytes and s.ms > 0] for step in steps
-    }
-    if calibration is not None:
-        xs = [s.intensity for stages in points.values() for s in stages]
-        _roofs(figure, calibration, dtype, xs, colours)
-    look = {"prefill": (colours.series[0], "square"), "decode": (colours.series[1], "circle")}
-    for step in steps:
-        stages = points[step.phase]
-        colour, symbol = look[step.phase]
-        shares = [s.ms / (step.step_ms or 1.0) for s in stages]
-        figure.add_scatter(
-            x=[s.intensity for s in stages], y=[s.operations_per_second / 1e9 for s in stages],
-            mode="markers", name=step.phase,
-            marker={"color": colour, "symbol": symbol, "size": [_size(share) for share in shares],
-                    "opacity": 0.75, "line": {"width": 1, "color": colours.text}},
-            customdata=[[stage_name(s.stage, order), ms(s.ms), megabytes(s.num_bytes), share]
-                        for s, share in zip(stages, shares, strict=True)],
-            hovertemplate="%{customdata[0]}: %{customdata[1]}, %{customdata[3]:.1%} of the step<br>"
-            "%{customdata[2]} moved, %{x:.2f} operations a byte, %{y:.2f} GFLOP/s",
-        )  # fmt: skip
-        named = [s for s, share in zip(stages, shares, strict=True) if share >= LABELLED]
-        for place in neighbours(named):
-            best = max(place, key=lambda s: s.ms)
-            left = step.phase == "decode"  # the two phases often share a place: one name on each side of it
-            away = _size(best.ms / (step.step_ms or 1.0)) / 2 + 6
-            figure.add_annotation(
-                x=math.log10(best.intensity), y=math.log10(best.operations_per_second / 1e9), showarrow=False,
-                text="<br>".join(stage_name(s.stage, order) for s in sorted(place, key=lambda s: -s.ms)),
-                align="right" if left else "left", xanchor="right" if left else "left", xshift=-away if left else away,
-                yanchor="middle" if len(place) < 3 else "top", yshift=0 if len(place) < 3 else 8,
-                font={"size": 11, "color": colour},
-            )
-    shown = [s for stages in points.values() for s in stages]
-    if shown:
-        figure.update_xaxes(log_axis([s.intensity for s in shown]))
-        figure.update_yaxes(log_axis([s.operations_per_second / 1e9 for s in shown], digits=(1,)))
-    figure.update_xaxes(title="operations for each byte moved (computed)")
-    figure.update_yaxes(title="GFLOP/s (measured)")
-    return plain(figure, colours, height)
-
-
-def _size(share: float) -> float:
-    """Diameter in px of a point, by its share of the step."""
-    return 7 + 40 * share**0.5
-
-
-def _roofs(
-    figure: go.Figure, calibration: Calibration, dtype: str, intensities: Sequence[float], colours: Palette
-) -> None:
-    """What memory and arithmetic allow, over operations for each byte."""
-    rate, bandwidth = calibration.operations_per_second[dtype], calibration.bytes_per_second
-    ridge = rate / bandwidth
-    low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
-    figure.add_scatter(
-        x=[low, ridge], y=[low * bandwidth / 1e9, rate / 1e9], mode="lines", name=f"memory, {bandwidth / 1e9:.1f} GB/s",
-        line={"color": colours.series[2], "width": 2.5}, hoverinfo="skip",
-    )
-    figure.add_scatter(
-        x=[ridge, high], y=[rate / 1e9] * 2, mode="lines", name=f"arithmetic, {rate / 1e9:,.0f} GFLOP/s",
-        line={"color": colours.text, "width": 2.5}, hoverinfo="skip",
-    )
-
-
-def neighbours(stages: Sequence[StageSum]) -> list[list[StageSum]]:
-    """Points that lie too close for a name each: within a quarter of a decade across and a decade up."""
-    found: list[list[StageSum]] = []
-    for stage in sorted(stages, key=lambda s: -s.ms):
-        for place in found:
-            across = abs(math.log10(stage.intensity / place[0].intensity))
-            up = abs(math.log10(stage.operations_per_second / place[0].operations_per_second))
-            if across < NEAR_ACROSS and up < NEAR_UP:
-                place.append(stage)
-                break
-        else:
-            found.append([stage])
-    return found
 
 
 def curve_bytes_figure(curve: Curve, colours: Palette, height: int) -> go.Figure:

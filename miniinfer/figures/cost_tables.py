@@ -122,8 +122,9 @@ def precision_table(found: PrecisionComparison) -> pd.DataFrame:
     """One row a precision. Without a device allocator there is no column for it."""
     frame = pd.DataFrame([
         {
-            "precision": run.dtype, "weight bytes": run.weight_bytes, "embedding bytes": run.embedding_bytes,
-            "KV bytes a token": run.kv_bytes_per_token, "prefill ms": run.prefill_ms,
+            "precision": run.dtype, "weight bytes": run.weight_bytes,
+            "embedding bytes": run.embedding_bytes, "KV bytes a token": run.kv_bytes_per_token,
+            "prefill ms": run.prefill_ms,
             "decode ms": run.decode.median_ms, "p90 ms": run.decode.p90_ms, "ratio": run.decode_ratio,
             "logit difference": run.logit_difference, "KL, nats": run.kl_nats, "allocator bytes": run.allocator_bytes,
         }

@@ -100,13 +100,14 @@ def lines_figure(
     ]  # fmt: skip
     more: Spec = {}
     count = max((len(v) for v in lines.values()), default=0)
+    across: Spec = {"range": [-0.5, max(count, 1) - 0.5]}  # no tick where there is no layer
     if labels is not None:
         every = max(1, -(-count // 10))
         shown = list(range(0, count, every))
-        across: Spec = {"tickvals": shown, "ticktext": [labels[i] for i in shown]}
+        across |= {"tickvals": shown, "ticktext": [labels[i] for i in shown]}
         more["meta"] = {"places": list(labels)}  # what the pointer is told, also between two ticks
     else:
-        across = {"title": title("layer"), "nticks": 12}
+        across |= {"title": title("layer"), "nticks": 12}
     if mark is not None:
         line = {"color": colours.step, "width": 1.5, "dash": "dot"}
         ends = {"x0": mark, "x1": mark, "y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
@@ -158,6 +159,7 @@ def difference_figure(
         "type": "heatmap", "z": logs, "x": list(range(differences.shape[1])), "y": list(names),
         "customdata": differences, "hoverongaps": False, "colorscale": ramp(EVEN[is_dark(colours)][1:]), "zmin": low,
         "zmax": high, "xgap": 1, "ygap": 1, "hovertemplate": "layer %{x}, %{y}: %{customdata:.3g}<extra></extra>",
+        "showscale": bool(finite.size),  # where all is bit-equal there is nothing to scale
         "colorbar": {
             "thickness": 10, "outlinewidth": 0, "tickvals": ticks, "ticktext": [f"{10**t:.1e}" for t in ticks],
             "title": {"text": "largest difference (log)", "side": "right", "font": {"size": 11}},

@@ -30,7 +30,7 @@ def fields_table(look: StageLook) -> pd.DataFrame:
             "": "in" if f.role == "reads" else "out", "field": f.name,
             "shape or content": shape_words(f.facts).replace(" × ", "×") if f.facts else f.text,
             "not finite": f.facts.num_nan + f.facts.num_inf if f.facts else None,
-            "norm": f.facts.norm if f.facts else None,
+            "norm": f.facts.norm if f.facts and not f.facts.names else None,
             "min": f.facts.smallest if f.facts else None, "max": f.facts.largest if f.facts else None,
         }
         for f in look.fields
@@ -40,7 +40,9 @@ def fields_table(look: StageLook) -> pd.DataFrame:
 
 
 def facts_words(facts: TensorFacts) -> str:
-    """Norm, extremes, mean and the count of what is not finite, of a whole tensor."""
+    """Norm, extremes, mean and the count of what is not finite, of a whole tensor; of names only the extremes."""
+    if facts.names:
+        return f"min {facts.smallest:,.0f} · max {facts.largest:,.0f} · whole numbers that name something"
     words = (
         f"norm {number(facts.norm)} · min {number(facts.smallest)} · max {number(facts.largest)} · "
         f"mean {number(facts.mean)} · "

@@ -88,7 +88,7 @@ def reading_figure(cached: CachedVectors, reading: Reading, text: PositionText, 
     else:
         figure.update_xaxes(title="position", row=heads, col=1)
     figure.update_xaxes(range=[-0.6, len(positions) - 0.4])
-    return plain(figure, colours, 88 * heads + 60, showlegend=False)
+    return plain(figure, colours, 84 * heads + 62, showlegend=False)
 
 
 def query_figure(reading: Reading, colours: Palette) -> go.Figure:

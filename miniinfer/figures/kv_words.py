@@ -92,12 +92,14 @@ def waste_words(pool: PoolView) -> str:
 
 
 def pool_words(pool: PoolView) -> str:
-    """The pool of the session in one line."""
+    """The pool in one line, with how many runs lie in it: those with other blocks have a pool of their own."""
     used = len(pool.blocks) - len(pool.free)
+    owners = {owner for block in pool.blocks for owner in block.owners}
     text = (
-        f"Pool of all runs: used {exact(pool.used_bytes)} · allocated {exact(pool.allocated_bytes)} "
-        f"({count(used, 'block')}) · reserved {exact(pool.reserved_bytes)} ({count(len(pool.blocks), 'block')} of "
-        f"{exact(pool.block_bytes)}, the bytes of the storage itself). Free: {spans(pool.free)}."
+        f"Pool of {count(len(owners), 'run')}: used {exact(pool.used_bytes)} · allocated "
+        f"{exact(pool.allocated_bytes)} ({count(used, 'block')}) · reserved {exact(pool.reserved_bytes)} "
+        f"({count(len(pool.blocks), 'block')} of {exact(pool.block_bytes)}, the bytes of the storage itself). "
+        f"Free: {spans(pool.free)}."
     )
     if pool.shared_blocks:
         text += f" {count(pool.shared_blocks, 'block')} shared, which saves {exact(pool.saved_bytes)}."

@@ -11,6 +11,8 @@ import plotly.graph_objects as go
 from miniinfer.figures.palette import Palette
 
 Spec = dict[str, Any]  # a figure in plotly's language, {"data": [...], "layout": {...}}; go.Figure(spec) is the figure
+# Margins of a figure without a legend whose upper right corner says something: there the buttons appear that save it.
+BELOW_BUTTONS = {"l": 8, "r": 8, "t": 24, "b": 8}
 
 
 def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) -> go.Figure:
@@ -18,7 +20,8 @@ def plain(figure: go.Figure, colours: Palette, height: int, **layout: object) ->
     axis = {
         "gridcolor": colours.grid, "zeroline": False, "fixedrange": True, "automargin": True, "separatethousands": True,
     }  # fmt: skip
-    figure.update_xaxes(axis).update_yaxes(axis)
+    figure.update_xaxes({**axis, "tickfont": {"color": colours.quiet}})
+    figure.update_yaxes({**axis, "tickfont": {"color": colours.text}})  # mostly tokens, which are what one reads
     return figure.update_layout(
         height=height, margin={"l": 8, "r": 8, "t": 8 if layout.get("showlegend") is False else 34, "b": 8}, bargap=0.2,
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"size": 13, "color": colours.text},
@@ -36,7 +39,9 @@ def spec(traces: list[Spec], colours: Palette, height: int, *, x: Spec, y: Spec,
         "font": {"size": 13, "color": colours.text}, "dragmode": False,
         "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
     }
-    return {"data": traces, "layout": {**look, "xaxis": {**axis, **x}, "yaxis": {**axis, **y}, **layout}}
+    look["xaxis"] = {**axis, "tickfont": {"color": colours.quiet}, **x}
+    look["yaxis"] = {**axis, "tickfont": {"color": colours.text}, **y}
+    return {"data": traces, "layout": {**look, **layout}}
 
 
 def title(text: str) -> Spec:

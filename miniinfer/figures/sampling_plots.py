@@ -5,7 +5,8 @@ text: a token's visible text; it is escaped here, for plotly takes tags in label
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -76,20 +77,10 @@ def cumulative_figure(
     sampling: Sampling, coins: Sequence[tuple[float, int]], text: TokenText, colours: Palette
 ) -> go.Figure:
     """All that can be drawn, side by side; each coin lands on its token. coins: (coin, token), the newest last."""
-    probs = sampling.used.probs
-    ids = [int(i) for i in sampling.order[:SEGMENTS] if probs[i] > 0]
-    widths = [float(probs[i]) for i in ids]
-    names = [text(i) for i in ids]
-    others = sampling.used.num_kept - len(ids)
-    if others > 0:
-        widths.append(max(0.0, 1 - sum(widths)))
-        names.append(f"the other {others:,}")
-    newest = coins[-1][1] if coins else None
     figure = go.Figure()
-    lo = 0.0
-    for place, (width, name) in enumerate(zip(widths, names, strict=True)):
-        is_rest = place >= len(ids)
-        hit = not is_rest and ids[place] == newest
+    newest = coins[-1][1] if coins else None
+    for place, (token_id, name, lo, width) in enumerate(_parts(sampling, newest, text)):
+        is_rest, hit = token_id is None, token_id is not None and token_id == newest
         figure.add_bar(
             x=[width], y=[0], base=[lo], orientation="h", width=0.7, showlegend=False,
             marker={
@@ -100,7 +91,6 @@ def cumulative_figure(
             textangle=0, textfont={"color": colours.text if is_rest else colours.on_shades, "size": 13},
             hovertemplate=f"{for_plotly(name)}<br>{percent(width)}: {lo:.4f} to {lo + width:.4f}<extra></extra>",
         )
-        lo += width
     for number, (coin, token_id) in enumerate(coins):
         last = number == len(coins) - 1
         figure.add_shape(
@@ -113,31 +103,64 @@ def cumulative_figure(
                 xanchor="left" if coin < 0.15 else "right" if coin > 0.85 else "center",
                 text=f"coin {coin:.4f} lands on <b>{for_plotly(text(token_id))}</b>",
             )
-    figure.update_yaxes(visible=False, range=[-0.5, 1.0], fixedrange=True)
-    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f")
-    return plain(figure, colours, 150, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+    figure.update_yaxes(visible=False, range=[-0.5, 0.95], fixedrange=True)
+    title = _axis("used probability, end to end", colours)
+    figure.update_xaxes(range=[0, 1], nticks=11, tickformat=".1f", title=title)
+    return plain(figure, colours, 140, barmode="overlay", uniformtext={"minsize": 11, "mode": "hide"})
+
+
+def _parts(
+    sampling: Sampling, newest: int | None, text: TokenText
+) -> Iterator[tuple[int | None, str, float, float]]:
+    """(token id, name, from, width) along the bar: the best ones, the others as one (None), and upon them the newest
+    coin's token, if it is one of those."""
+    probs, order = sampling.used.probs, sampling.order
+    lo = 0.0
+    best = [int(i) for i in order[:SEGMENTS] if probs[i] > 0]
+    for token_id in best:
+        yield token_id, text(token_id), lo, float(probs[token_id])
+        lo += float(probs[token_id])
+    if (others := sampling.used.num_kept - len(best)) > 0:
+        yield None, f"the other {others:,}", lo, max(0.0, 1 - lo)
+        if newest is not None and newest not in best:
+            start = float(probs[order[: sampling.places[newest]]].sum(dtype=np.float64))
+            yield newest, text(newest), start, float(probs[newest])
 
 
 def draws_figure(draws: Draws, token_ids: Sequence[int], text: TokenText, colours: Palette) -> go.Figure:
-    """How often each token was drawn, over what was expected, with two of the spreads that chance explains."""
-    y = list(range(len(token_ids)))
+    """How often each token was drawn, over what was expected, with two of the spreads that chance explains; the other
+    tokens that stay are one bar."""
     expected = [draws.expected(i) for i in token_ids]
     counts = [int(draws.counts[i]) for i in token_ids]
+    spreads = [draws.spread(i) for i in token_ids]
+    labels = [for_plotly(text(i)) for i in token_ids]
+    colour = [colours.probability] * len(labels)
+    others = draws.others(token_ids)
+    if others.kept:
+        labels.append(f"the other {others.kept:,} that stay")
+        counts.append(others.drawn)
+        expected.append(others.expected)
+        spreads.append(others.spread)
+        colour.append(colours.cut)
+    y = list(range(len(labels)))
     figure = go.Figure()
     figure.add_bar(
-        x=counts, y=y, orientation="h", width=0.62, name=f"drawn, of {draws.total:,}", marker_color=colours.probability,
+        x=counts, y=y, orientation="h", width=0.62, name=f"drawn, of {draws.total:,}", marker_color=colour,
         hovertemplate="drawn %{x}<extra></extra>",
     )
     figure.add_scatter(
         x=expected, y=y, mode="markers", name="expected, ± 2 spreads of chance",
         marker={"symbol": "line-ns", "size": 13, "line": {"width": 2, "color": colours.text}},
-        error_x={"type": "data", "array": [2 * draws.spread(i) for i in token_ids], "color": colours.text, "width": 4},
+        error_x={"type": "data", "array": [2 * spread for spread in spreads], "color": colours.text, "width": 4},
         hovertemplate="expected %{x:.1f}<extra></extra>",
     )
-    labels = [for_plotly(text(i)) for i in token_ids]
     figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
-    figure.update_xaxes(rangemode="tozero")
-    return plain(figure, colours, ROW * len(y) + 72)
+    figure.update_xaxes(rangemode="tozero", title=_axis("draws", colours))
+    return plain(figure, colours, ROW * len(y) + 84)
+
+
+def _axis(title: str, colours: Palette) -> dict[str, Any]:
+    return {"text": title, "font": {"size": 12, "color": colours.quiet}, "standoff": 4}
 
 
 def orders_figure(
@@ -145,6 +168,7 @@ def orders_figure(
     taken: tuple[int, int] | None = None,
 ) -> go.Figure:
     """The used probabilities of two records back to back: the best of either, a third of them cut in one, if any are.
+    The tail is one bar.
 
     taken: the tokens that stand out, for example because a run was forced to take them; else those that were drawn.
     """
@@ -157,20 +181,24 @@ def orders_figure(
     alone = alone[np.argsort(-np.maximum(a, b)[alone], kind="stable")][: max(count // 3, count - len(both))]
     ids = [*both[: count - len(alone)], *alone.tolist(), *marked]
     ids = sorted(dict.fromkeys(ids), key=lambda i: (-max(float(a[i]), float(b[i])), i))
-    y = list(range(len(ids)))
+    tail = first.vocab_size - len(ids)
+    labels = [for_plotly(text(i)) for i in ids] + [f"the other {tail:,} tokens"] * bool(tail)
+    y = list(range(len(labels)))
     figure = go.Figure()
+    most = 0.0
     for name, probs, sign, drawn in ((names[0], a, -1, marked[0]), (names[1], b, 1, marked[1])):
-        values = [float(probs[i]) for i in ids]
+        values = [float(probs[i]) for i in ids] + [rest_of(probs, ids)] * bool(tail)
+        most = max(most, *values)
         figure.add_bar(
             x=[sign * v for v in values], y=y, orientation="h", width=0.66, name=name, showlegend=False,
-            marker_color=[colours.step if i == drawn else colours.probability for i in ids],
+            marker_color=[*(colours.step if i == drawn else colours.probability for i in ids), colours.quiet][: len(y)],
             text=[percent(v) if v else "cut" for v in values], textposition="outside", cliponaxis=False,
             textfont={"color": colours.quiet, "size": 11},
             hovertemplate="%{customdata}<extra></extra>", customdata=[percent(v) for v in values],
         )
-    most = 1.25 * max(float(a.max()), float(b.max()))
+    most *= 1.25
     figure.update_xaxes(range=[-most, most], showticklabels=False)
-    figure.update_yaxes(tickvals=y, ticktext=[for_plotly(text(i)) for i in ids], autorange="reversed", showgrid=False)
+    figure.update_yaxes(tickvals=y, ticktext=labels, autorange="reversed", showgrid=False)
     for x, name, anchor in ((-most, f"◂ {names[0]}", "left"), (most, f"{names[1]} ▸", "right")):
         figure.add_annotation(
             x=x, y=1, yref="paper", yanchor="bottom", xanchor=anchor, text=name, showarrow=False,
@@ -195,7 +223,8 @@ def sweep_figure(sweep: Sweep, token_ids: Sequence[int], at: float, text: TokenT
             line={"color": colour, "width": 2.5}, hovertemplate="%{y:.1%}",
         )
     figure.add_vline(x=at, line={"color": colours.text, "width": 1.5, "dash": "dot"})
-    figure.update_xaxes(title="temperature (0 = greedy)", range=[-0.02, max(*sweep.temperatures, at) + 0.02])
-    figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title="used probability")
+    last = max(*sweep.temperatures, at)
+    figure.update_xaxes(title=_axis("temperature (0 = greedy)", colours), range=[-0.02, last + 0.02])
+    figure.update_yaxes(tickformat=".0%", range=[0, 1.03], title=_axis("used probability", colours))
     figure.update_layout(hovermode="x unified")
     return plain(figure, colours, 270)

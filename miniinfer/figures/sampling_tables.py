@@ -148,15 +148,12 @@ def draws_table(draws: Draws, token_ids: Sequence[int], text: TokenText) -> pd.D
         }
         for i in token_ids
     ]
-    shown = list(token_ids)
-    rest = max(0.0, 1 - float(draws.probs[shown].sum()))
-    drawn = draws.total - int(draws.counts[shown].sum())
-    spread = (draws.total * rest * (1 - rest)) ** 0.5
-    if others := int((draws.probs > 0).sum()) - sum(draws.probs[i] > 0 for i in shown):
+    others = draws.others(token_ids)
+    if others.kept:
         rows.append({
-            "token": f"(the other {others:,} that stay)", "id": -1, "probability": rest, "drawn": drawn,
-            "expected": draws.total * rest, "spread by chance": spread,
-            "spreads away": (drawn - draws.total * rest) / spread if spread else 0.0,
+            "token": f"(the other {others.kept:,} that stay)", "id": -1, "probability": others.prob,
+            "drawn": others.drawn, "expected": others.expected, "spread by chance": others.spread,
+            "spreads away": (others.drawn - others.expected) / others.spread if others.spread else 0.0,
         })
     return pd.DataFrame(rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -121,10 +122,10 @@ def percent(p: float) -> str:
     if p == 0:
         return "0 %"
     value = 100 * p
-    if value < 0.001:
+    if value < 1e-6:
         return f"{value:.1e} %"
     if value < 1:
-        return f"{value:.2g} %"
+        return f"{value:.{1 - math.floor(math.log10(value))}f}".rstrip("0") + " %"
     return f"{value:.4g} %" if value > 99.9 and value < 100 else f"{value:.3g} %"
 
 

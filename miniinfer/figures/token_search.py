@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from miniinfer.trace.records import FloatArray
 
+SIGNS = str.maketrans("␣↵⇥␍", " \n\t\r")  # as tokens are shown, so a text may be copied from the table
+
 
 def search_tokens(texts: Sequence[str], query: str, probs: FloatArray) -> list[int]:
     """Ids of all tokens that fit, the best fit first, of equal ones the likeliest. texts, probs: [V].
@@ -15,6 +17,7 @@ def search_tokens(texts: Sequence[str], query: str, probs: FloatArray) -> list[i
     """
     if not query:
         return []
+    query = query.translate(SIGNS)
     small = query.lower()
     fits: list[tuple[int, float, int]] = []
     for token_id, text in enumerate(texts):

@@ -12,6 +12,7 @@ from miniinfer.trace.records import FloatArray
 
 TokenText = Callable[[int], str]
 SHOWN = 8  # numbers of a row that are written out
+ROUNDING = 1e-4  # of a logit: what two ways of adding the same float32 products may differ by
 
 
 def rows_table(embedded: EmbeddedText, text: TokenText, first: int = 0) -> pd.DataFrame:
@@ -77,18 +78,16 @@ def describe_unembed(check: UnembedCheck) -> str:
     )
 
 
-def describe_backwards(found: Backwards, text: TokenText, tied: bool) -> str:
-    """One logit, taken apart."""
-    token = f"“{text(found.token_id)}”"
-    if tied:
-        return (
-            f"Step {found.step} chose {token} with the logit {found.logit:.4f}; final-norm vector times row "
-            f"{found.token_id:,} of the embedding is {found.product:.4f}."
-        )
-    return (
-        f"Step {found.step} chose {token} with the logit {found.logit:.4f}; final-norm vector times row "
-        f"{found.token_id:,} of the embedding would be {found.product:.4f}: here another matrix makes the logits."
+def describe_backwards(found: Backwards, text: TokenText, tied: bool, dtype: str) -> str:
+    """One logit, taken apart. dtype: what the step computed it in."""
+    told = (
+        f"Step {found.step} chose “{text(found.token_id)}” with the logit {found.logit:.4f}; final-norm vector times "
+        f"row {found.token_id:,} of the embedding"
     )
+    if not tied:
+        return f"{told} would be {found.product:.4f}: here another matrix makes the logits."
+    rounded = abs(found.logit - found.product) > ROUNDING * max(1.0, abs(found.logit))
+    return f"{told} is {found.product:.4f}{f' (the step computed in {dtype}, which rounds)' if rounded else ''}."
 
 
 def window_of(position: int, count: int, size: int) -> tuple[int, int]:

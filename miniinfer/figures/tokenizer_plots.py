@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from miniinfer.figures.palette import Palette
-from miniinfer.figures.plain import Spec, spec, title
+from miniinfer.figures.plain import BELOW_BUTTONS, Spec, spec, title
 from miniinfer.figures.sampling_words import for_plotly
 from miniinfer.tokenization.costs import TextCost
 from miniinfer.trace.embedding import EmbeddedText, Neighbours
@@ -38,7 +38,7 @@ def costs_figure(costs: Sequence[TextCost], yours: str, colours: Palette) -> Spe
     most = max((max(c.tokens, c.characters) for c in costs), default=1)
     across = {"range": [0, most * 1.08], "title": title("tokens (bar) and characters (mark)")}
     down = _names(y, [for_plotly(c.name) for c in costs])
-    return spec([bars, marks], colours, ROW * len(y) + 60, x=across, y=down, showlegend=False)
+    return spec([bars, marks], colours, ROW * len(y) + 76, x=across, y=down, showlegend=False, margin=BELOW_BUTTONS)
 
 
 def rows_figure(embedded: EmbeddedText, first: int, text: TokenText, chosen: int, colours: Palette) -> Spec:
@@ -56,7 +56,9 @@ def rows_figure(embedded: EmbeddedText, first: int, text: TokenText, chosen: int
     }  # fmt: skip
     across = {"title": title(f"dimension, 0 to {embedded.rows.shape[1] - 1}"), "showgrid": False}
     down = {"type": "category", "dtick": 1, "autorange": "reversed", "showgrid": False}
-    return spec([cells], colours, max(260, CELLS * count + 60), x=across, y=down, showlegend=False)
+    return spec(
+        [cells], colours, max(276, CELLS * count + 76), x=across, y=down, showlegend=False, margin=BELOW_BUTTONS
+    )
 
 
 def colour_limit(embedded: EmbeddedText) -> float:
@@ -77,7 +79,9 @@ def neighbours_figure(found: Neighbours, text: TokenText, colours: Palette) -> S
     labels = [for_plotly(text(int(token_id))) for token_id in found.ids]
     low = min(0.0, float(found.cosines.min(initial=0.0)))
     across = {"range": [low, 1.12], "nticks": 6, "title": title("cosine with the chosen row")}
-    return spec([bars], colours, ROW * len(y) + 60, x=across, y=_names(y, labels), showlegend=False)
+    return spec(
+        [bars], colours, ROW * len(y) + 76, x=across, y=_names(y, labels), showlegend=False, margin=BELOW_BUTTONS
+    )
 
 
 def _names(places: list[int], labels: list[str]) -> Spec:

@@ -16,16 +16,18 @@ from miniinfer.tokenization.segments import SegmentPlace, writers_of
 from miniinfer.tokenization.side_by_side import Boundary
 from miniinfer.tokenization.vocabulary_search import FoundToken
 
-MOST_ROWS = 20_000  # of a table on the page
+MOST_ROWS = 20_000  # of a table on the page; what is saved has all (most=None)
 
 
 def hex_bytes(raw: bytes) -> str:
     return raw.hex(" ").upper()
 
 
-def tokens_table(encoding: Encoding, segments: Sequence[SegmentPlace]) -> pd.DataFrame:
+def tokens_table(
+    encoding: Encoding, segments: Sequence[SegmentPlace], most: int | None = MOST_ROWS
+) -> pd.DataFrame:
     """One row a token."""
-    tokens = encoding.tokens[:MOST_ROWS]
+    tokens = encoding.tokens[:most]
     return pd.DataFrame(
         [
             (i, t.token_id, t.shown, hex_bytes(t.raw), t.start, t.end, t.piece, writer, _kind(t.control, t.split))
@@ -35,7 +37,7 @@ def tokens_table(encoding: Encoding, segments: Sequence[SegmentPlace]) -> pd.Dat
     )
 
 
-def pieces_table(encoding: Encoding) -> pd.DataFrame:
+def pieces_table(encoding: Encoding, most: int | None = MOST_ROWS) -> pd.DataFrame:
     """One row a piece of the pre-tokenizer."""
     return pd.DataFrame(
         [
@@ -43,13 +45,13 @@ def pieces_table(encoding: Encoding) -> pd.DataFrame:
                 i, p.shown, RULES[p.rule], hex_bytes(p.text.encode()), p.symbols, len(p.merging.steps),
                 " ".join(p.parts), " ".join(map(str, p.ids)),
             )
-            for i, p in enumerate(encoding.pieces[:MOST_ROWS])
+            for i, p in enumerate(encoding.pieces[:most])
         ],
         columns=["piece", "text", "rule", "bytes", "byte alphabet", "merges", "tokens", "ids"],
     )  # fmt: skip
 
 
-def merges_table(encoding: Encoding) -> pd.DataFrame:
+def merges_table(encoding: Encoding, most: int | None = MOST_ROWS) -> pd.DataFrame:
     """One row a merge, of all pieces in order, in the byte alphabet."""
     rows = (
         (i, n, step.left, step.right, step.left + step.right, step.rank, step.at)
@@ -57,12 +59,12 @@ def merges_table(encoding: Encoding) -> pd.DataFrame:
         for n, step in enumerate(piece.merging.steps, start=1)
     )
     return pd.DataFrame(
-        list(islice(rows, MOST_ROWS)),
+        list(islice(rows, most)),
         columns=["piece", "merge", "left", "right", "becomes", "rank", "at byte of the piece"],
     )
 
 
-def characters_table(characters: Sequence[CharacterPlace]) -> pd.DataFrame:
+def characters_table(characters: Sequence[CharacterPlace], most: int | None = MOST_ROWS) -> pd.DataFrame:
     """One row a code point."""
     return pd.DataFrame(
         [
@@ -70,7 +72,7 @@ def characters_table(characters: Sequence[CharacterPlace]) -> pd.DataFrame:
                 i, c.shown, f"U+{ord(c.character):04X}", c.name, c.kind, hex_bytes(c.raw), len(c.raw),
                 " ".join(map(str, c.tokens)), "split" if c.split else "",
             )
-            for i, c in enumerate(characters[:MOST_ROWS])
+            for i, c in enumerate(characters[:most])
         ],
         columns=["character", "sign", "code point", "name", "kind", "bytes", "size", "in tokens", "over tokens"],
     )  # fmt: skip
@@ -115,13 +117,13 @@ def found_table(found: Sequence[FoundToken], text: Callable[[int], str]) -> pd.D
     )  # fmt: skip
 
 
-def side_by_side_table(boundaries: Sequence[Boundary]) -> pd.DataFrame:
+def side_by_side_table(boundaries: Sequence[Boundary], most: int | None = MOST_ROWS) -> pd.DataFrame:
     """One row for each stretch of the text that both tokenizers end a token after."""
     return pd.DataFrame(
         [
             (b.start, b.end, " | ".join(b.a), " ".join(map(str, b.a_ids)), " | ".join(b.b), " ".join(map(str, b.b_ids)),
              "=" if b.same else "≠")
-            for b in boundaries[:MOST_ROWS]
+            for b in boundaries[:most]
         ],
         columns=["from byte", "to byte", "tokens A", "ids A", "tokens B", "ids B", "same cut"],
     )  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from miniinfer.figures.quoting import isolated
 from miniinfer.figures.sampling_words import TokenText, percent
 from miniinfer.trace.run import Run
 from miniinfer.trace.tree import Edge, TreeNode
@@ -75,7 +76,7 @@ def labels_of(lanes: Lanes, text: TokenText) -> list[Label]:
     taken: dict[int, list[tuple[float, float]]] = {}
 
     def put(lane: int, at: int, edge: Edge, branch: bool) -> None:
-        words = f"{short(text(edge.token.token_id), TOKEN)} {percent(edge.raw_prob)}"
+        words = f"{isolated(short(text(edge.token.token_id), TOKEN))} {percent(edge.raw_prob)}"
         width = (OFFSET + CHARACTER * len(words)) * lanes.px
         left = at + 1 + width > lanes.last + 1
         lo = at + 1 - width if left else at + 1.0

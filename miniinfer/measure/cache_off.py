@@ -1,4 +1,8 @@
-"""The same greedy tokens with and without the KV cache. Without it every step computes all positions anew."""
+"""The same greedy tokens with and without the KV cache. Without it every step computes all positions anew.
+
+Both ways are computed by torch, whatever the model would choose: the compiled core computes one row a sequence, so that
+without the cache it would hand over to torch, and the two ways would differ by more than the cache.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from miniinfer.engine.backend import TORCH
 from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
@@ -56,8 +61,8 @@ class _Ways:
     """Both ways to get a next token, each in an engine of its own."""
 
     def __init__(self, model: ModelLike, longest: int) -> None:
-        self.with_cache = own_engine(model)
-        self.without = own_engine(model, one_pass=longest)
+        self.with_cache = own_engine(model, backend=TORCH)
+        self.without = own_engine(model, one_pass=longest, backend=TORCH)
         self.clock = DeviceClock(self.with_cache.device)
 
     def on(self, seq: EngineSequence) -> tuple[float, _Answer]:

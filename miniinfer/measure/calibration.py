@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from miniinfer.config import shown
 from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import GROUP, Blocks, Int4Linear
@@ -111,8 +112,8 @@ def check_calibration(found: Calibration) -> None:
     if len(figures) == 1:
         raise CalibrationError("This calibration has no arithmetic rate; calibrate again.")
     for name, (value, (least, most)) in figures.items():
-        if not (isinstance(value, int | float) and math.isfinite(value) and least <= value <= most):
-            raise CalibrationError(f"A {name} of {value!r} a second cannot be; calibrate again.")
+        if not (isinstance(value, int | float) and least <= value <= most):  # NaN is not between them either
+            raise CalibrationError(f"A {name} of {shown(value)} a second cannot be; calibrate again.")
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -56,8 +56,10 @@ def _parse(text: str) -> Calibration:
         if data.pop("format") != FORMAT:
             raise ValueError
         found = Calibration(**data | {"machine": Machine(**data["machine"])})
+        if not all(isinstance(n, int) and n >= 0 for n in (found.rounds, found.warm_up, found.buffer_bytes)):
+            raise ValueError
         check_calibration(found)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CalibrationError("The kept calibration is damaged; calibrate again.") from error
     return found
 

@@ -1,4 +1,7 @@
-"""The same run in several precisions: bytes, time in the same rounds, and where the text first differs."""
+"""The same run in several precisions: bytes, time in the same rounds, and where the text first differs.
+
+All of them are computed by torch: the compiled core has no bfloat16, and two programs differ by more than a precision.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import torch
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
+from miniinfer.engine.backend import TORCH
 from miniinfer.engine.clock import DeviceClock, allocator_bytes
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
@@ -16,18 +20,19 @@ from miniinfer.engine.weights import ModelLike
 from miniinfer.errors import BadInputError
 from miniinfer.measure.progress import Measurement, Progress, part
 from miniinfer.measure.records import PrecisionComparison, PrecisionRun, PrecisionToken, Stats
-from miniinfer.measure.workload import check_lengths, endless_params, own_engine, rounds_of
+from miniinfer.measure.workload import CHUNK, check_lengths, endless_params, own_engine, rounds_of
 
 TOKENS = 32
 WARM_UP = 2  # steps, with the cache already filled
 
 
 class _Course:
-    """One precision's run: the prompt, then a token a step, whatever the others take."""
+    """One precision's run: the prompt, then a token a step, whatever the others take. one_pass: prompt tokens of one
+    step at most."""
 
-    def __init__(self, model: ModelLike, ids: Sequence[int], params: SamplingParams) -> None:
+    def __init__(self, model: ModelLike, ids: Sequence[int], params: SamplingParams, one_pass: int) -> None:
         self.model = model
-        self.engine: Engine = own_engine(model, one_pass=len(ids))
+        self.engine: Engine = own_engine(model, one_pass=one_pass, backend=TORCH)
         self.clock = DeviceClock(self.engine.device)
         self.seq: EngineSequence = self.engine.add_request(ids, params)
         self.logits: list[Tensor] = []
@@ -37,7 +42,16 @@ class _Course:
         taken = self.clock.time(lambda: states.append(self.engine.step(only=self.seq)))
         state = states[0]
         assert state is not None
-        self.logits.append(state.raw_logits[-1].clone())
+        if len(state.raw_logits):  # nobody is sampled before the end of the prompt
+            self.logits.append(state.raw_logits[-1].clone())
+        return taken
+
+    def prefill(self, name: str, share: float) -> Measurement[float]:
+        """All of the prompt, to the first token: milliseconds."""
+        taken = 0.0
+        while not self.logits:
+            yield Progress(f"{name}: prefill", share)
+            taken += self.step()
         return taken
 
     def distance(self, reference: _Course, places: int) -> tuple[float, float]:
@@ -57,18 +71,23 @@ class _Course:
         )
 
 
-def warm_up_steps(model: ModelLike, ids: Sequence[int], params: SamplingParams) -> Measurement[None]:
+def warm_up_steps(
+    model: ModelLike, ids: Sequence[int], params: SamplingParams, one_pass: int
+) -> Measurement[None]:
     """A short run of each precision, thrown away: its kernels are loaded, its memory is touched."""
-    course = _Course(model, ids, endless_params(params, 1 + WARM_UP))
-    for number in range(1 + WARM_UP):
+    course = _Course(model, ids, endless_params(params, 1 + WARM_UP), one_pass)
+    yield from course.prefill("warm-up", 0.0)
+    for number in range(1, 1 + WARM_UP):
         yield Progress("warm-up", number / (1 + WARM_UP))
         course.step()
 
 
 def measure_precision(
-    models: Mapping[str, ModelLike], ids: Sequence[int], params: SamplingParams, *, tokens: int = TOKENS
+    models: Mapping[str, ModelLike], ids: Sequence[int], params: SamplingParams, *, tokens: int = TOKENS,
+    one_pass: int = CHUNK,
 ) -> Measurement[PrecisionComparison]:
-    """models: by dtype, the reference first. The decode steps of all of them take turns, in a new order each round."""
+    """models: by dtype, the reference first. The decode steps of all of them take turns, in a new order each round.
+    one_pass: prompt tokens of one step at most."""
     if len(models) < 2:
         raise BadInputError("A comparison needs at least two precisions.")
     check_lengths([len(ids)], tokens, min(model.config.context_length for model in models.values()))
@@ -76,12 +95,11 @@ def measure_precision(
     for place, (name, model) in enumerate(models.items()):
         share = 0.3 / len(models)
         yield Progress(f"{name}: warm-up", place * share)
-        yield from part(warm_up_steps(model, ids, params), place * share, (place + 1) * share)
-    courses = {name: _Course(model, ids, settings) for name, model in models.items()}
+        yield from part(warm_up_steps(model, ids, params, one_pass), place * share, (place + 1) * share)
+    courses = {name: _Course(model, ids, settings, one_pass) for name, model in models.items()}
     prefill = {}
     for name, course in courses.items():
-        yield Progress(f"{name}: prefill", 0.3)
-        prefill[name] = course.step()
+        prefill[name] = yield from course.prefill(name, 0.3)
     taken: dict[str, list[float]] = {name: [] for name in courses}
     if tokens > 1:
         taken = yield from part(

@@ -243,3 +243,45 @@ class PrecisionComparison:
     def num_shared(self) -> int:
         """Places of the output whose text before them is the same in all runs: up to the first difference."""
         return len(self.runs[0].tokens) if self.first_difference is None else self.first_difference + 1
+
+
+@dataclass(frozen=True)
+class BackendRun:
+    """One backend's decode steps. ratio: median over the rounds of (the first backend / this), nobody watching.
+
+    operations: how many torch was asked for in one step, by kind of stage (where the compiled core computes, for memory
+    alone); between: by what lies between the stages. num_same: tokens that are those of the first backend, from the
+    start of the rounds on; max_difference: of any logit up to the first that is not.
+    """
+
+    backend: str
+    step: StepTimes
+    operations: dict[str, int]
+    between: int
+    ratio: float
+    num_same: int
+    max_difference: float
+
+    @property
+    def num_operations(self) -> int:
+        return sum(self.operations.values()) + self.between
+
+
+@dataclass(frozen=True)
+class BackendComparison:
+    """The same decode step by several backends, the reference first. In the same rounds: read, the time to read
+    `buffer_bytes`; smallest, that of one torch operation on one number."""
+
+    dtype: str
+    runs: tuple[BackendRun, ...]
+    buffer_bytes: int
+    read: Stats
+    smallest: Stats
+
+    @property
+    def bytes_per_second(self) -> float:
+        return self.buffer_bytes / self.read.median_ms * 1000
+
+    def moving_ms(self, num_bytes: int) -> float:
+        """An estimate: what reading so many bytes takes at that bandwidth."""
+        return num_bytes / self.bytes_per_second * 1000

@@ -55,7 +55,7 @@ class StageClock:
         return step_ms, {key: self.clock.ms(start, stop) for key, start, stop in self._marks}
 
 
-class _Watching:
+class Watching:
     """Steps with a StageClock; keeps what each round took."""
 
     def __init__(self, engine: Engine) -> None:
@@ -73,7 +73,8 @@ class _Watching:
         self.shapes.append(self.stage_clock.shape)
         return step_ms
 
-    def result(self, phase: Phase, taken: dict[str, list[float]], warm_up: int) -> StepTimes:
+    def result(self, phase: Phase, watched: list[float], plain: list[float], warm_up: int) -> StepTimes:
+        """watched, plain: milliseconds of the rounds that count, of these steps and of those that nobody watched."""
         counted, shapes = self.rounds[warm_up:], self.shapes[warm_up:]
         ranked = sorted(counted, key=lambda round_: round_[0])
         quarter = len(ranked) // 4
@@ -88,7 +89,7 @@ class _Watching:
         return StepTimes(
             phase, shape.num_tokens, max(C for _, _, C in shape.groups), sum(ms for ms, _ in middle) / len(middle),
             stages, count_step(engine.program, engine.weights, engine.model_config, shape),
-            Stats.of(taken[WATCHED], warm_up), Stats.of(taken[PLAIN], warm_up),
+            Stats.of(watched, warm_up), Stats.of(plain, warm_up),
         )
 
 
@@ -99,7 +100,7 @@ def measure_prefill(
     engine = own_engine(model, one_pass=max(1, len(ids)))
     once = endless_params(params, 1)
     check_lengths([len(ids)], 1, engine.context_length)
-    watching, clock = _Watching(engine), DeviceClock(engine.device)
+    watching, clock = Watching(engine), DeviceClock(engine.device)
 
     def watched() -> float:
         seq = engine.add_request(ids, once)
@@ -116,7 +117,7 @@ def measure_prefill(
     taken = yield from rounds_of(
         {WATCHED: watched, PLAIN: plain}, rounds=rounds, warm_up=warm_up, text=f"prefill of {len(ids):,} tokens"
     )
-    return watching.result("prefill", taken, warm_up)
+    return watching.result("prefill", taken[WATCHED], taken[PLAIN], warm_up)
 
 
 def measure_decode(
@@ -128,7 +129,7 @@ def measure_decode(
     check_lengths([start], warm_up + rounds, engine.context_length)
     settings = endless_params(params, start + warm_up + rounds + 1)
     pair = yield from part(sequences_at(engine, stretched(ids, start), [start, start], settings), 0, 0.1)
-    watching, clock = _Watching(engine), DeviceClock(engine.device)
+    watching, clock = Watching(engine), DeviceClock(engine.device)
     taken = yield from part(
         rounds_of(
             {
@@ -138,4 +139,4 @@ def measure_decode(
             rounds=rounds, warm_up=warm_up, text=f"decode at {length:,} tokens",
         ), 0.1, 1,
     )  # fmt: skip
-    return watching.result("decode", taken, warm_up)
+    return watching.result("decode", taken[WATCHED], taken[PLAIN], warm_up)

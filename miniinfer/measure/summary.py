@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from miniinfer.measure.groups import GROUPS, group_of
-from miniinfer.measure.records import Calibration, CountedParts, StepParts
+from miniinfer.measure.groups import BOOKKEEPING, GROUPS, group_of
+from miniinfer.measure.records import BackendComparison, BackendRun, Calibration, CountedParts, StepParts
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,34 @@ def bound_of(stage: StageSum, calibration: Calibration, dtype: str) -> Bound | N
 def weights_read(step: CountedParts) -> int:
     """Bytes of weights that the step reads, computed."""
     return sum(c.weight_bytes for c in step.costs)
+
+
+@dataclass(frozen=True)
+class StageSplit:
+    """Milliseconds of one kind of stage by one backend, cut in three that add up. moving_ms: what its bytes take at the
+    bandwidth of the same rounds; asking_ms: its torch operations, each at the time of the smallest one, the least that
+    it can be (both estimated, and never more than the stage took); rest_ms: what is left."""
+
+    stage: str
+    group: str
+    ms: float
+    num_bytes: int
+    operations: int  # that torch was asked for
+    moving_ms: float
+    asking_ms: float
+
+    @property
+    def rest_ms(self) -> float:
+        return self.ms - self.moving_ms - self.asking_ms
+
+
+def split_of(found: BackendComparison, run: BackendRun) -> tuple[StageSplit, ...]:
+    """Every kind of stage, in the order of the program; last what lies between the stages, under the name ""."""
+    told = [(s.stage, s.group, s.ms, s.num_bytes, run.operations.get(s.stage, 0)) for s in by_stage(run.step)]
+    told.append(("", BOOKKEEPING, max(run.step.gap_ms, 0.0), 0, run.between))
+    splits = []
+    for stage, group, ms, num_bytes, operations in told:
+        moving = min(ms, found.moving_ms(num_bytes))
+        asking = min(ms - moving, operations * found.smallest.median_ms)
+        splits.append(StageSplit(stage, group, ms, num_bytes, operations, moving, asking))
+    return tuple(splits)

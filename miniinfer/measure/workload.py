@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from miniinfer.config import EngineConfig, ModelConfig, SamplingParams
-from miniinfer.engine.backend import ChooseBackend, always_torch, backend_of
+from miniinfer.engine.backend import Backend, ChooseBackend, always_torch, backend_of
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
 from miniinfer.engine.weights import ModelLike, Weights
@@ -45,9 +45,10 @@ def endless_params(params: SamplingParams, tokens: int) -> SamplingParams:
     return dataclasses.replace(params, stop=(), stop_ids=(), max_new_tokens=tokens)
 
 
-def own_engine(model: ModelLike, one_pass: int = CHUNK) -> Engine:
-    """one_pass: the most tokens that one step computes."""
-    return Engine(EndlessModel.of(model), EngineConfig(max_num_batched_tokens=one_pass, max_num_seqs=64))
+def own_engine(model: ModelLike, one_pass: int = CHUNK, backend: Backend | None = None) -> Engine:
+    """one_pass: the most tokens that one step computes. backend: None for what the model chooses."""
+    config = EngineConfig(max_num_batched_tokens=one_pass, max_num_seqs=64)
+    return Engine(EndlessModel.of(model), config, backend=backend)
 
 
 def stretched(ids: Sequence[int], length: int) -> list[int]:

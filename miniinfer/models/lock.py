@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,9 @@ if sys.platform == "win32":
         file.seek(0)
         msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
 
+    def _remove(path: Path) -> None:
+        """An open file cannot be removed here."""
+
 else:
     import fcntl
 
@@ -39,18 +43,40 @@ else:
     def _unlock(file: IO[bytes]) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)
 
+    def _remove(path: Path) -> None:
+        with suppress(OSError):
+            path.unlink()
+
 
 @contextmanager
-def locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock at `path` (a file that stays behind, empty). `waiting` is called while somebody else holds it.
+def locked(path: Path, waiting: Callable[[], None], *, keep: bool = True) -> Iterator[None]:
+    """Hold the lock at `path`. `waiting` is called while somebody else holds it.
 
-    Two threads of one process exclude each other too. Raises OSError if the file cannot be opened.
+    keep: the file stays behind, empty; else it goes with the lock, where the system lets an open file be removed. Two
+    threads of one process exclude each other too. Raises OSError if the file cannot be opened.
     """
-    with open(path, "ab") as file:
-        while not _try_lock(file):
-            waiting()
-            time.sleep(POLL_SECONDS)
-        try:
-            yield
-        finally:
+    file = _hold(path, waiting)
+    try:
+        yield
+    finally:
+        if not keep:
+            _remove(path)  # while it is held: whoever opened it meanwhile sees that it is no longer there
+        with file:
             _unlock(file)
+
+
+def _hold(path: Path, waiting: Callable[[], None]) -> IO[bytes]:
+    """The file at `path`, locked: that of another holder may have been removed while its lock was waited for."""
+    while True:
+        file = open(path, "ab")  # noqa: SIM115 - whoever holds it closes it
+        try:
+            while not _try_lock(file):
+                waiting()
+                time.sleep(POLL_SECONDS)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()

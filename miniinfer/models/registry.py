@@ -53,6 +53,15 @@ MODELS = {
 }
 
 
+def existing_path(name: str | Path | None) -> Path | None:
+    """The file or folder of this name, ~ allowed, as an absolute path; None if there is none that can be seen."""
+    try:
+        path = Path(str(name)).expanduser()
+        return path.absolute() if str(name).strip() and path.exists() else None
+    except (OSError, RuntimeError):
+        return None  # a name too long for any file, a folder that may not be looked into, ~somebody who is not there
+
+
 def resolve(model: str | Path | None = None, progress: Progress | None = None) -> Path:
     """The GGUF file or Hugging Face folder that `model` means; a known name (None: the default) is fetched if missing.
 
@@ -63,12 +72,9 @@ def resolve(model: str | Path | None = None, progress: Progress | None = None) -
         from miniinfer.models.fetch import ensure_model
 
         return ensure_model(entry, progress)
-    try:
-        path = Path(str(model)).expanduser()
-        if str(model).strip() and path.exists():
-            return path.absolute()
-    except (OSError, RuntimeError):
-        pass  # a name too long for any file, a folder that may not be looked into, ~somebody who is not there
+    path = existing_path(model)
+    if path is not None:
+        return path
     raise BadInputError(
         f"There is no model called {str(model)!r}: give one of the names {', '.join(MODELS)}, "
         "or the path of a GGUF file or of a Hugging Face folder."

@@ -10,7 +10,7 @@ from miniinfer.models import gguf_facts, hf_facts, hf_tokenizer
 from miniinfer.models.chat import ChatTemplate
 from miniinfer.models.gguf import GGUFHeader, read_header
 from miniinfer.models.json_file import read_json_object, read_optional_json_object
-from miniinfer.models.registry import Progress, resolve
+from miniinfer.models.registry import Progress, existing_path, resolve
 from miniinfer.models.report import FactReader
 from miniinfer.models.sniff import PICKLE_SUFFIXES
 from miniinfer.models.tokenizer import Tokenizer
@@ -46,8 +46,8 @@ def _load(path: Path) -> tuple[ModelConfig, Tokenizer, ChatTemplate | None]:
 
 def load_tokenizer_file(path: str | Path) -> tuple[Tokenizer, ChatTemplate | None]:
     """load_tokenizer, and also from a tokenizer.json alone, which knows no model: ids run to its last token then."""
-    file = Path(str(path)).expanduser()
-    if file.suffix != ".json" or not file.is_file():
+    file = existing_path(path)
+    if file is None or file.suffix != ".json" or not file.is_file():
         return load_tokenizer(path)
     facts = FactReader(file, {})
     vocabulary = hf_tokenizer.read_vocabulary_file(file, facts, {}, MOST_TOKENS)

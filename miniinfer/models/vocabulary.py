@@ -55,9 +55,9 @@ class Vocabulary:
 
     @cached_property
     def missing_bytes(self) -> frozenset[int]:
-        """Bytes that no token stands for; most byte-level vocabularies have none of these."""
-        written = set(self.tokens)
-        return frozenset(byte for byte, character in CHARACTER_OF.items() if character not in written)
+        """Bytes that no plain text can be written with, a control token of that spelling being none of its tokens; most
+        byte-level vocabularies have none of these."""
+        return frozenset(byte for byte, character in CHARACTER_OF.items() if character not in self.plain_ids)
 
     def refuse_missing(self, text: str) -> None:
         """Raises BadInputError for text with a byte that no token stands for."""

@@ -22,7 +22,10 @@ from miniinfer.models.paths import data_home
 from miniinfer.native.library import Library, NativeError
 
 HERE = Path(__file__).parent
-SOURCES = ("core.cpp", "step.cpp", "core.h", "products.h", "threads.h", "vectors.h")
+SOURCES = (
+    "core.cpp", "attention.cpp", "prefill.cpp", "step.cpp",
+    "core.h", "cache.h", "products.h", "many.h", "threads.h", "vectors.h",
+)  # fmt: skip
 COMPILERS = ("g++", "clang++", "c++")
 OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread", "-w")
 SECONDS = 300  # after which a compiler is given up

@@ -55,9 +55,14 @@ class Native:
             log.warning("%s", self._build.failure)
         return self._backend
 
+    @property
+    def failure(self) -> str | None:
+        """Why there will be none, in a sentence; None if that is not known."""
+        return self._build.failure
+
     def why_not(self) -> str:
         """Why there is no core, in a sentence."""
-        return switched_off() or self._build.failure or "The compiled core is being built."
+        return switched_off() or self.failure or "The compiled core is being built."
 
     @property
     def sentence(self) -> str:

@@ -1,32 +1,70 @@
-// Decoding in C++: the stages of a layer, one function each, over the weights and the paged KV cache where they lie.
+// The stages of a layer but for attention, one function each, over the weights and the paged KV cache where they lie.
 //
-// vectors.h has the arithmetic of 16 floats, products.h the products, threads.h who does which part.
+// attention.cpp and prefill.cpp have attention, products.h and many.h the products, vectors.h the arithmetic of 16
+// floats, threads.h who does which part.
 #include "core.h"
 
-#include <limits>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
+#include "cache.h"
+#include "many.h"
 #include "products.h"
 #include "threads.h"
 #include "vectors.h"
 
 namespace {
 
-constexpr int64_t SMALL = 1 << 15;  // multiplications that are done sooner than a helper is told
+#if BYTE_PRODUCTS
+// From so many rows on many.h is faster than one row after another (bench: docs/performance.md).
+constexpr int64_t MANY_ROWS = 9;
 
-threads::Crew& crew() {
-    static auto* all = new threads::Crew;  // never deleted: helpers may outlive main
-    return *all;
+bool many(const Matrix& w, int64_t rows) { return takes_many(w) && rows >= MANY_ROWS; }
+
+const WholeRows& whole_rows(const float* x, int64_t in, int64_t rows) {
+    static thread_local WholeRows prepared;  // of the thread that calls: new memory would have to be mapped each time
+    prepared.resize(in, rows);
+    WholeRows& to = prepared;
+    share(rows, rows * in * 4, [&](int64_t row) { to.round(x, row); });
+    return prepared;
 }
 
-template <class Work> void share(int64_t parts, int64_t multiplications, const Work& work) {
-    if (multiplications < SMALL) {
-        for (int64_t i = 0; i < parts; i++) work(i);
-    } else {
-        crew().share(parts, work);
-    }
+template <class Then> void linear_many(const Matrix& w, const float* x, int64_t rows, float* y, const Then& then) {
+    const WholeRows& prepared = whole_rows(x, w.in, rows);
+    share(w.out / PANEL, w.out * w.in * rows, [&](int64_t number) {
+        const Unpacked panel(w, number, panel_memory(0));
+        tiles(rows, [&](int64_t first, int count) {
+            V acc[MANY_TILE][PARTS];
+            panel.multiply(prepared, first, count, acc);
+            for (int r = 0; r < count; r++) std::memcpy(y + (first + r) * w.out + number * PANEL, acc[r], sizeof acc[r]);
+        });
+        then(number * PANEL, (number + 1) * PANEL);
+    });
 }
+
+// silu(gate) * up without the products themselves in memory: the same panel of both, tile by tile.
+void mlp_hidden_many(const Matrix& w, const float* x, int64_t rows, float* hidden) {
+    const int64_t size = w.out / 2, panels = size / PANEL;
+    const WholeRows& prepared = whole_rows(x, w.in, rows);
+    share(panels, w.out * w.in * rows, [&](int64_t number) {
+        const Unpacked gate(w, number, panel_memory(0)), up(w, number + panels, panel_memory(1));
+        tiles(rows, [&](int64_t first, int count) {
+            V opens[MANY_TILE][PARTS], passes[MANY_TILE][PARTS];
+            gate.multiply(prepared, first, count, opens);
+            up.multiply(prepared, first, count, passes);
+            for (int r = 0; r < count; r++)
+                for (int v = 0; v < PARTS; v++)
+                    store(hidden + (first + r) * size + number * PANEL + v * LANES, silu(opens[r][v]) * passes[r][v]);
+        });
+    });
+}
+#endif
 
 template <class Then> void linear(const Matrix& w, const float* x, int64_t rows, float* y, const Then& then) {
+#if BYTE_PRODUCTS
+    if (many(w, rows)) return linear_many(w, x, rows, y, then);
+#endif
     const Rows prepared(w, x, rows);
     const int64_t panels = (w.out + w.width - 1) / w.width;
     share(panels, w.out * w.in * rows, [&](int64_t number) {
@@ -35,24 +73,43 @@ template <class Then> void linear(const Matrix& w, const float* x, int64_t rows,
     });
 }
 
-struct Head {  // the blocks of one key/value head
-    const float* blocks;
-    int64_t block_numbers;  // numbers of a block: P * D
-};
+constexpr int64_t ROWS_A_PART = 16;  // of a stage that works on each row by itself
 
-Head head(const Cache& cache, int64_t which, int64_t kv_head) {
-    const int64_t size = cache.block_size * cache.head_dim;
-    return {cache.layer + (which * cache.num_kv_heads + kv_head) * cache.num_blocks * size, size};
+template <class Work> void share_rows(int64_t rows, int64_t multiplications, const Work& work) {
+    share((rows + ROWS_A_PART - 1) / ROWS_A_PART, multiplications, [&](int64_t part) {
+        const int64_t stop = std::min(rows, (part + 1) * ROWS_A_PART);
+        for (int64_t row = part * ROWS_A_PART; row < stop; row++) work(row);
+    });
 }
 
 }  // namespace
 
-int64_t mi_version() { return 1; }
+int64_t mi_version() { return 2; }
 
-void mi_set_threads(int64_t count) { crew().resize(static_cast<int>(std::max<int64_t>(1, count))); }
+void mi_set_threads(int64_t count) { threads::crew().resize(static_cast<int>(std::max<int64_t>(1, count))); }
 
 void mi_linear(const Matrix* w, const float* x, int64_t rows, float* y) {
     linear(*w, x, rows, y, [](int64_t, int64_t) {});
+}
+
+// Move this memory into pages of 2 MB where the system can: a product that reads a matrix then waits less for the
+// addresses of its pages. What lies beside it in the same pages comes along. The numbers and addresses stay.
+void mi_large_pages(const void* address, int64_t bytes) {
+#if defined(__linux__)
+    constexpr uintptr_t SIZE = uintptr_t{1} << 21;
+    constexpr int COLLAPSE = 25;  // MADV_COLLAPSE, which older headers do not name; older systems refuse it
+    const uintptr_t first = reinterpret_cast<uintptr_t>(address) / SIZE * SIZE;
+    const uintptr_t stop = (reinterpret_cast<uintptr_t>(address) + bytes + SIZE - 1) / SIZE * SIZE;
+    for (uintptr_t page = first; page < stop; page += SIZE) madvise(reinterpret_cast<void*>(page), SIZE, COLLAPSE);
+#endif
+}
+
+int64_t mi_takes_many(const Matrix* w) {
+#if BYTE_PRODUCTS
+    return takes_many(*w);
+#else
+    return 0;
+#endif
 }
 
 // attn_out and mlp_out: y = x W^T and sum = resid + y.
@@ -65,42 +122,57 @@ void mi_linear_add(const Matrix* w, const float* x, const float* resid, int64_t 
 
 // hidden = silu(gate) * up, where gate are the first and up the last half of the rows of the product.
 void mi_mlp_hidden(const Matrix* gate_up, const float* x, int64_t rows, float* hidden) {
-    const int64_t size = gate_up->out / 2;
+#if BYTE_PRODUCTS
+    if (many(*gate_up, rows) && gate_up->out / 2 % PANEL == 0) return mlp_hidden_many(*gate_up, x, rows, hidden);
+#endif
     std::vector<float> both(rows * gate_up->out + LANES);
     mi_linear(gate_up, x, rows, both.data());
-    for (int64_t r = 0; r < rows; r++) {
-        const float *gate = &both[r * gate_up->out], *up = gate + size;
+    mi_gate(both.data(), rows, gate_up->out / 2, hidden);
+}
+
+// hidden [T, F] = silu(gate) * up, both of them in `both` [T, 2F].
+void mi_gate(const float* both, int64_t rows, int64_t size, float* hidden) {
+    share_rows(rows, rows * size * 8, [&](int64_t r) {
+        const float *gate = both + r * 2 * size, *up = gate + size;
         float* to = hidden + r * size;
         int64_t i = 0;
-        for (; i + LANES <= size; i += LANES) {
-            V g = load(gate + i);
-            store(to + i, g / (1.0f + exp(-g)) * load(up + i));
-        }
+        for (; i + LANES <= size; i += LANES) store(to + i, silu(load(gate + i)) * load(up + i));
         for (; i < size; i++) to[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
-    }
+    });
 }
 
 void mi_rms_norm(const float* x, const float* weight, double eps, int64_t rows, int64_t size, float* y) {
-    for (int64_t r = 0; r < rows; r++, x += size, y += size) {
-        const float factor = 1.0f / std::sqrt(dot(x, x, size) / static_cast<float>(size) + static_cast<float>(eps));
-        for (int64_t i = 0; i < size; i++) y[i] = x[i] * factor * weight[i];
-    }
+    share_rows(rows, rows * size * 4, [&](int64_t r) {
+        const float* from = x + r * size;
+        float* to = y + r * size;
+        const float mean_square = dot(from, from, size) / static_cast<float>(size);
+        const float factor = 1.0f / std::sqrt(mean_square + static_cast<float>(eps));
+        for (int64_t i = 0; i < size; i++) to[i] = from[i] * factor * weight[i];
+    });
 }
 
 // turned [T, H + K, D]: q [T, H, D] and k [T, K, D], each pair (i, i + D / 2) turned by its angle; cos, sin [T, D].
 void mi_rope(const float* q, int64_t q_stride, const float* k, int64_t k_stride, const float* cos, const float* sin,
              int64_t rows, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, float* turned) {
-    const int64_t half = head_dim / 2;
-    for (int64_t t = 0; t < rows; t++, cos += head_dim, sin += head_dim) {
-        for (int64_t h = 0; h < num_heads + num_kv_heads; h++, turned += head_dim) {
+    const int64_t half = head_dim / 2, heads = num_heads + num_kv_heads;
+    share_rows(rows, rows * heads * head_dim * 2, [&](int64_t t) {
+        const float *its_cos = cos + t * head_dim, *its_sin = sin + t * head_dim;
+        float* to = turned + t * heads * head_dim;
+        for (int64_t h = 0; h < heads; h++, to += head_dim) {
             const bool query = h < num_heads;
             const float* from = query ? q + t * q_stride + h * head_dim : k + t * k_stride + (h - num_heads) * head_dim;
-            for (int64_t i = 0; i < half; i++) {
-                turned[i] = from[i] * cos[i] - from[half + i] * sin[i];
-                turned[half + i] = from[half + i] * cos[half + i] + from[i] * sin[half + i];
+            int64_t i = 0;
+            for (; i + LANES <= half; i += LANES) {
+                const V a = load(from + i), b = load(from + half + i);
+                store(to + i, a * load(its_cos + i) - b * load(its_sin + i));
+                store(to + half + i, b * load(its_cos + half + i) + a * load(its_sin + half + i));
+            }
+            for (; i < half; i++) {
+                to[i] = from[i] * its_cos[i] - from[half + i] * its_sin[i];
+                to[half + i] = from[half + i] * its_cos[half + i] + from[i] * its_sin[half + i];
             }
         }
-    }
+    });
 }
 
 // The only function that writes into the cache: new blocks become zeros, then row t goes to slots[t].
@@ -119,144 +191,4 @@ void mi_write_kv(const Cache* cache, const float* k, int64_t k_stride, const flo
                             cache->head_dim * sizeof(float));
         }
     }
-}
-
-namespace {
-
-// COUNT heads that read the same key: q . k * scale, each into its row of scores.
-template <int COUNT>
-void score(const float* queries, const float* key, int64_t size, float scale, int64_t context, float* scores) {
-    V sums[COUNT] = {};
-    float rest[COUNT] = {};
-    int64_t i = 0;
-    for (; i + LANES <= size; i += LANES) {
-        const V part = load(key + i);
-        for (int g = 0; g < COUNT; g++) sums[g] += load(queries + g * size + i) * part;
-    }
-    for (; i < size; i++)
-        for (int g = 0; g < COUNT; g++) rest[g] += queries[g * size + i] * key[i];
-    for (int g = 0; g < COUNT; g++) scores[g * context] = (sum(sums[g]) + rest[g]) * scale;
-}
-
-}  // namespace
-
-// scores [K, S, G, C] = q . k / sqrt(D); -inf behind the end of a sequence. A part: some blocks of a sequence and head.
-void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* tables,
-                    int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* scores) {
-    constexpr int64_t BLOCKS = 8;
-    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads, per_block = cache->block_size;
-    const int64_t ranges = ((context + per_block - 1) / per_block + BLOCKS - 1) / BLOCKS;
-    const float scale = 1.0f / std::sqrt(static_cast<float>(size));
-    share(cache->num_kv_heads * num_seqs * ranges, num_heads * num_seqs * context * size, [&](int64_t part) {
-        const int64_t range = part % ranges, s = part / ranges % num_seqs, kv = part / ranges / num_seqs;
-        const Head keys = head(*cache, 0, kv);
-        const float* queries = q + s * q_stride + kv * group * size;
-        float* rows = scores + (kv * num_seqs + s) * group * context;
-        const int64_t first = range * BLOCKS * per_block, stop = std::min(first + BLOCKS * per_block, context);
-        const int64_t seen = std::min(stop, lens[s]);
-        for (int64_t start = first; start < seen; start += per_block) {
-            const float* key = keys.blocks + tables[s * table_size + start / per_block] * keys.block_numbers;
-            for (int64_t c = start; c < std::min(start + per_block, seen); c++, key += size) {
-                int64_t g = 0;
-                for (; g + 3 <= group; g += 3)
-                    score<3>(queries + g * size, key, size, scale, context, rows + g * context + c);
-                for (; g < group; g++) score<1>(queries + g * size, key, size, scale, context, rows + g * context + c);
-            }
-        }
-        for (int64_t g = 0; g < group; g++)
-            for (int64_t c = std::max(first, seen); c < stop; c++)
-                rows[g * context + c] = -std::numeric_limits<float>::infinity();
-    });
-}
-
-// Softmax of each of the rows [rows, C].
-void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* pattern) {
-    share(rows, rows * context * 8, [&](int64_t row) {
-        const float* from = scores + row * context;
-        float* to = pattern + row * context;
-        const V none = all(-std::numeric_limits<float>::infinity());
-        const int64_t whole = context / LANES * LANES, left = context - whole;
-        V last = none;  // what does not fill a vector
-        std::memcpy(&last, from + whole, left * sizeof(float));
-        V best = last;
-        for (int64_t c = 0; c < whole; c += LANES) {
-            const V part = load(from + c);
-            best = part > best ? part : best;  // a NaN may get lost here; it comes back in the sum
-        }
-        const float largest = max(best);
-        V sums{};
-        for (int64_t c = 0; c < whole; c += LANES) {
-            const V part = exp(load(from + c) - largest);
-            sums += part;
-            store(to + c, part);
-        }
-        last = exp(last - largest);
-        const float factor = 1.0f / sum(sums + last);
-        for (int64_t c = 0; c < whole; c += LANES) store(to + c, load(to + c) * factor);
-        last *= factor;
-        std::memcpy(to + whole, &last, left * sizeof(float));
-    });
-}
-
-namespace {
-
-// COUNT heads that read the same values: sums of weights[c] * value[c] over the positions of a sequence.
-template <int COUNT>
-void mix(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t context,
-         int64_t len, int64_t first, float* z) {
-    V sums[COUNT][2] = {};
-    for (int64_t b = 0; b * cache.block_size < len; b++) {
-        const float* value = values.blocks + table[b] * values.block_numbers + first;
-        const int64_t stop = std::min((b + 1) * cache.block_size, len);
-        for (int64_t c = b * cache.block_size; c < stop; c++, value += cache.head_dim) {
-            const V low = load(value), high = load(value + LANES);
-            for (int g = 0; g < COUNT; g++) {
-                sums[g][0] += low * weights[g * context + c];
-                sums[g][1] += high * weights[g * context + c];
-            }
-        }
-    }
-    for (int g = 0; g < COUNT; g++) std::memcpy(z + g * cache.head_dim + first, sums[g], sizeof(sums[g]));
-}
-
-// The same for one head and any number of numbers.
-void mix_plainly(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t len,
-                 int64_t first, int64_t stop, float* z) {
-    std::fill(z + first, z + stop, 0.0f);
-    for (int64_t c = 0; c < len; c++) {
-        const float* value = values.blocks + table[c / cache.block_size] * values.block_numbers +
-                             c % cache.block_size * cache.head_dim;
-        for (int64_t i = first; i < stop; i++) z[i] += weights[c] * value[i];
-    }
-}
-
-}  // namespace
-
-// z [S, H, D]: the values of each sequence mixed by pattern [K, S, G, C]. A part: 32 numbers of a sequence and head.
-void mi_attn_mix(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* tables,
-                 int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* z) {
-    constexpr int64_t NUMBERS = 2 * LANES;
-    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads;
-    const int64_t ranges = (size + NUMBERS - 1) / NUMBERS;
-    share(cache->num_kv_heads * num_seqs * ranges, num_heads * num_seqs * context * size, [&](int64_t part) {
-        const int64_t first = part % ranges * NUMBERS, s = part / ranges % num_seqs, kv = part / ranges / num_seqs;
-        const Head values = head(*cache, 1, kv);
-        const int64_t* table = tables + s * table_size;
-        const float* weights = pattern + (kv * num_seqs + s) * group * context;
-        float* to = z + (s * num_heads + kv * group) * size;
-        for (int64_t g = 0; g < group;) {
-            const float* its_weights = weights + g * context;
-            float* its_z = to + g * size;
-            if (first + NUMBERS > size) {
-                mix_plainly(values, table, *cache, its_weights, lens[s], first, size, its_z);
-                g++;
-            } else if (group - g >= 3) {
-                mix<3>(values, table, *cache, its_weights, context, lens[s], first, its_z);
-                g += 3;
-            } else {
-                mix<1>(values, table, *cache, its_weights, context, lens[s], first, its_z);
-                g++;
-            }
-        }
-    });
 }

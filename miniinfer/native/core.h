@@ -1,5 +1,5 @@
 // The C interface of the core: what library.py calls. One function for each stage of decoding, and `mi_linear` for a
-// product by itself. All numbers are float32; shape letters as in config.py, T rows (one for each sequence: decode).
+// product by itself. All numbers are float32; shape letters as in config.py, T rows (in decode one for each sequence).
 #pragma once
 #include <cstdint>
 
@@ -56,6 +56,9 @@ void mi_set_threads(int64_t count);  // that work on one call, the caller includ
 
 void mi_linear(const Matrix* w, const float* x, int64_t rows, float* y);
 void mi_linear_add(const Matrix* w, const float* x, const float* resid, int64_t rows, float* y, float* sum);
+void mi_large_pages(const void* address, int64_t bytes);
+int64_t mi_takes_many(const Matrix* w);  // 1 if a product of many rows with it is faster here than torch's, else 0
+void mi_gate(const float* both, int64_t rows, int64_t size, float* hidden);
 void mi_mlp_hidden(const Matrix* gate_up, const float* x, int64_t rows, float* hidden);
 void mi_rms_norm(const float* x, const float* weight, double eps, int64_t rows, int64_t size, float* y);
 void mi_rope(const float* q, int64_t q_stride, const float* k, int64_t k_stride, const float* cos, const float* sin,
@@ -67,6 +70,12 @@ void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_
 void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* pattern);
 void mi_attn_mix(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* tables,
                  int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* z);
+
+// Attention of many rows of one sequence, its last ones: row t of T sees the keys before C - T + t + 1. table [B].
+void mi_attn_scores_rows(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* table,
+                         int64_t rows, int64_t context, float* scores);
+void mi_attn_mix_rows(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* table, int64_t rows,
+                      int64_t context, float* z);
 
 // The same stages on the fields of a step.
 void mi_step_attn_norm(const Step* step, int64_t layer);

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from miniinfer.engine.groups import AttnGroup
-from miniinfer.native.library import Layer, Step
-from miniinfer.native.products import MOST_ROWS, NativeLinear
+from miniinfer.native.library import MOST_ROWS, Layer, Step
+from miniinfer.native.products import NativeLinear
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine

@@ -6,11 +6,13 @@ import ctypes
 from collections.abc import Callable
 from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import MiniInferError
 
-VERSION = 1  # of the interface: what mi_version() answers
+VERSION = 2  # of the interface: what mi_version() answers
+MOST_ROWS = 8  # of a product: beyond, torch's are as fast, but for the matrices that mi_takes_many() names
 FLOAT32_PANELS, INT4_PANELS, Q8_ROWS = 0, 1, 2
 
 
@@ -59,7 +61,13 @@ class Step(Structure):
 
 
 P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
-LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,)}
+LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,), "mi_gate": (P, N, N, P)}
+LONG |= {
+    "mi_takes_many": (P,),
+    "mi_large_pages": (P, N),
+    "mi_attn_scores_rows": (P, P, N, N, P, N, N, P),
+    "mi_attn_mix_rows": (P, P, N, P, N, N, P),
+}
 SHORT = {
     "mi_linear_add": (P, P, P, N, P, P),
     "mi_mlp_hidden": (P, P, N, P),
@@ -88,7 +96,8 @@ class Library:
     as addresses; nothing is checked there.
 
     A call keeps the interpreter's lock, for getting it back beside a busy thread takes longer than most calls; but not
-    `linear`, which takes milliseconds for the unembed matrix. Between two calls other threads get their turn.
+    `linear`, which takes milliseconds for the unembed matrix, and what only a prefill needs. `for_rows` has all of them
+    in the form for many rows, without the lock. Between two calls other threads get their turn.
     """
 
     def __init__(self, path: Path) -> None:
@@ -100,21 +109,26 @@ class Library:
             version = long.mi_version()
             if version != VERSION:
                 raise NativeError(f"The compiled core {path.name} has version {version}, not {VERSION}.")
-            self._functions = {name: _function(long, name, types) for name, types in LONG.items()}
-            self._functions |= {name: _function(short, name, types) for name, types in SHORT.items()}
+            unlocked = {name: _function(long, name, types) for name, types in (LONG | SHORT).items()}
+            locked = {name: _function(short, name, types) for name, types in SHORT.items()}
         except (OSError, AttributeError) as error:
             raise NativeError(f"The compiled core {path.name} could not be loaded: {error}.") from error
-        self.__dict__ |= {name.removeprefix("mi_"): function for name, function in self._functions.items()}
+        self._unlocked = SimpleNamespace(**{name.removeprefix("mi_"): fn for name, fn in unlocked.items()})
+        self.__dict__ |= vars(self._unlocked) | {name.removeprefix("mi_"): fn for name, fn in locked.items()}
+
+    def for_rows(self, count: int) -> Any:
+        """The functions to call with so many rows: a call with many takes long enough to let other threads run."""
+        return self if count <= MOST_ROWS else self._unlocked
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Callable[..., None]: ...
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
 def _function(library: ctypes.CDLL, name: str, types: tuple[Any, ...]) -> Any:
     function = library[name]  # a new object each time, so that the two ways of calling stay apart
     function.argtypes = types
-    function.restype = None
+    function.restype = c_int64 if name == "mi_takes_many" else None
     return function
 
 

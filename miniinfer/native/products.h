@@ -21,6 +21,19 @@ constexpr int GROUP = 32, MAX_VECTORS = 4, TILE = 4;  // TILE: rows of x that sh
 constexpr int AHEAD = 4096;  // bytes: Q8_0 rows are asked for that long before they are needed
 constexpr int Q8_BLOCK = 2 + GROUP;                   // bytes: a float16 scale and the numbers
 
+#if BYTE_PRODUCTS
+constexpr float LARGEST_WHOLE = 32512.0f;  // 127 * 256: what the largest of 32 numbers becomes
+
+inline float largest_of(V low, V high) {
+    return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps((__m512)low), _mm512_abs_ps((__m512)high)));
+}
+
+// What a whole number of these 32 is worth. A number that is not finite must not look like one.
+inline float scale_of(V low, V high, float largest) {
+    return std::isfinite(sum(low + high) - largest) ? largest / LARGEST_WHOLE : std::nanf("");
+}
+#endif
+
 // x [rows, in] as a product reads it.
 struct Rows {
     const float* x;
@@ -45,11 +58,10 @@ struct Rows {
 #if BYTE_PRODUCTS
     void split(int64_t g) {
         const V low = load(x + g * GROUP), high = load(x + g * GROUP + LANES);
-        const float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps((__m512)low), _mm512_abs_ps((__m512)high)));
-        const float factor = largest > 0 ? 32512.0f / largest : 0.0f;  // 32512 = 127 * 256
+        const float largest = largest_of(low, high);
+        const float factor = largest > 0 ? LARGEST_WHOLE / largest : 0.0f;
         const int32_t total = split16(g * GROUP, low * factor) + split16(g * GROUP + LANES, high * factor);
-        // A number that is not finite must not look like one.
-        scales[g] = std::isfinite(sum(low + high) - largest) ? largest / 32512.0f : std::nanf("");
+        scales[g] = scale_of(low, high, largest);
         sums[g] = scales[g] * static_cast<float>(total);
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -16,26 +17,30 @@ from torch import Tensor
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import GROUP, Int4Linear
 from miniinfer.engine.weights import Weights
-from miniinfer.native.library import FLOAT32_PANELS, INT4_PANELS, Q8_ROWS, Library, Matrix
+from miniinfer.native.library import FLOAT32_PANELS, INT4_PANELS, MOST_ROWS, Q8_ROWS, Library, Matrix
 
-MOST_ROWS = 8  # beyond, torch's products are as fast: they are made for many rows
 WIDTHS = (64, 48, 32, 16)  # rows of a panel, as oneDNN chooses them by the processor
 TOLERANCE = {FLOAT32_PANELS: 1e-4, INT4_PANELS: 0.05, Q8_ROWS: 0.01}  # of the largest number; torch rounds more
 
 
 class NativeLinear(Linear):
-    """The product of `inner` in the core for up to MOST_ROWS rows, by `inner` itself for more: x [T, in] -> [T, out],
-    float32. `address`: of the core's struct Matrix."""
+    """The product of `inner` in the core for as many rows as it `takes`, by `inner` itself for more: x [T, in] ->
+    [T, out], float32. `address`: of the core's struct Matrix."""
 
-    __slots__ = ("_library", "_matrix", "_stored_bytes", "address", "inner")
+    __slots__ = ("_library", "_matrix", "_most_rows", "_stored_bytes", "address", "inner")
 
     def __init__(self, inner: Linear, matrix: Matrix, library: Library, stored_bytes: int) -> None:
         self.out_features, self.in_features, self.dtype = inner.out_features, inner.in_features, inner.dtype
         self.inner, self._matrix, self._library, self._stored_bytes = inner, matrix, library, stored_bytes
         self.address = ctypes.addressof(matrix)
+        self._most_rows = sys.maxsize if library.takes_many(self.address) else MOST_ROWS
+
+    def takes(self, rows: int) -> bool:
+        """True if the core computes a product with so many rows."""
+        return 0 < rows <= self._most_rows
 
     def __call__(self, x: Tensor) -> Tensor:
-        if not 0 < x.shape[0] <= MOST_ROWS:
+        if not self.takes(x.shape[0]):
             return self.inner(x)
         x = x.contiguous()
         y = x.new_empty((x.shape[0], self.out_features))
@@ -80,6 +85,7 @@ def native_linear(linear: Linear, library: Library, q8_rows: Tensor | None = Non
     for matrix, stored_bytes in _layouts(linear, q8_rows):
         native = NativeLinear(linear, matrix, library, stored_bytes)
         if _agrees(native, TOLERANCE[matrix.layout]):
+            library.large_pages(matrix.numbers, stored_bytes)
             return native
     return linear
 

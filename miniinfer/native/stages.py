@@ -1,24 +1,26 @@
-"""The stages of decoding, one call of the core each. They read and rebind the same fields as the torch stages.
+"""The stages of a layer, one call of the core each. They read and rebind the same fields as the torch stages.
 
-The core computes rows of decode: one row a sequence in attention, few rows (MOST_ROWS) elsewhere. With more, as in a
-prefill, a stage hands over to its torch twin, and so it does where a matrix lies in an order that the core cannot read.
+A step that decodes a few sequences writes into memory that was laid out for it (decode_plan.py). Any other step, a
+prefill too, takes new memory stage by stage. A product goes to the core if that is the faster one for so many rows
+(`NativeLinear.takes`); what the core cannot compute at all a stage hands over to its torch twin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor
 
 from miniinfer.engine.groups import AttnGroup
+from miniinfer.engine.linear import Linear
 from miniinfer.engine.placement import place_tokens
 from miniinfer.engine.stage import Stage, StageFunction
 from miniinfer.engine.stages import attention, mlp, output
 from miniinfer.native.decode_plan import plan_of
-from miniinfer.native.products import MOST_ROWS, NativeLinear
+from miniinfer.native.products import NativeLinear
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
@@ -49,15 +51,11 @@ def _backend(engine: Engine) -> NativeBackend:
     return engine.backend  # type: ignore[return-value]
 
 
-def _few(x: Tensor) -> bool:
-    return 0 < x.shape[0] <= MOST_ROWS
-
-
 def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     rows, size = x.shape
-    _backend(engine).library.rms_norm(
+    _backend(engine).library.for_rows(rows).rms_norm(
         x.data_ptr(), weight.data_ptr(), engine.model_config.norm_eps, rows, size, y.data_ptr()
     )
     return y
@@ -70,8 +68,6 @@ def attn_norm(engine: Engine, state: StepState) -> None:
         plan.library.step_attn_norm(plan.address, layer)
         state.resid_pre, state.attn_norm_out = plan.resid_pre[layer], plan.attn_norm_out[layer]
         return None
-    if not _few(state.resid_pre):
-        return attention.attn_norm(engine, state)
     if layer > 0:
         state.resid_pre = state.resid_post  # this layer goes on where the one before it ended
     state.attn_norm_out = _norm(engine, state.resid_pre, engine.weights.layers[state.layer].attn_norm)  # [T, E]
@@ -95,11 +91,11 @@ def rope(engine: Engine, state: StepState) -> None:
         plan.library.step_rope(plan.address, layer)
         state.q, state.k = plan.q[layer], plan.k[layer]
         return None
-    if not _few(q) or not _rows_of_heads(q) or not _rows_of_heads(k):
+    if not _rows_of_heads(q) or not _rows_of_heads(k):
         return attention.rope(engine, state)
     (rows, num_heads, head_dim), num_kv_heads = q.shape, k.shape[1]
     turned = q.new_empty((rows, num_heads + num_kv_heads, head_dim))
-    _backend(engine).library.rope(
+    _backend(engine).library.for_rows(rows).rope(
         q.data_ptr(), q.stride(0), k.data_ptr(), k.stride(0), state.rope_cos.data_ptr(), state.rope_sin.data_ptr(),
         rows, num_heads, num_kv_heads, head_dim, turned.data_ptr(),
     )  # fmt: skip
@@ -115,12 +111,12 @@ def write_kv(engine: Engine, state: StepState) -> None:
         plan.place(engine, state)
         plan.library.step_write_kv(plan.address, layer)
         return None
-    if not _few(k) or not _rows_of_heads(k) or not _rows_of_heads(v):
+    if not _rows_of_heads(k) or not _rows_of_heads(v):
         return attention.write_kv(engine, state)
     place_tokens(engine, state)
     slots, new = state.slot_mapping, state.new_blocks
     backend = _backend(engine)
-    backend.library.write_kv(
+    backend.library.for_rows(len(slots)).write_kv(
         backend.cache(engine.kv_cache, state.layer), k.data_ptr(), k.stride(0), v.data_ptr(), v.stride(0),
         slots.data_ptr(), len(slots), new.data_ptr(), len(new),
     )  # fmt: skip
@@ -129,62 +125,86 @@ def write_kv(engine: Engine, state: StepState) -> None:
 
 @twin_of(attention.attn_scores)
 def attn_scores(engine: Engine, state: StepState) -> None:
-    group, q, plan, layer = _one_row_each(state), state.q, plan_of(engine, state), state.layer
+    q, plan, layer = state.q, plan_of(engine, state), state.layer
     if plan is not None and q is plan.q[layer] and plan.is_placed(engine, state):
         scores = q.new_empty(plan.scores_shape)
         plan.library.step_attn_scores(plan.address, layer, scores.data_ptr())
         state.attn_scores = (scores,)  # [K, S, G, 1, C]
         return None
-    if group is None or not _rows_of_heads(q):
+    if not _known_groups(state) or not _rows_of_heads(q):
         return attention.attn_scores(engine, state)
-    [blocks] = state.block_tables
-    heads, kv_heads, num_seqs, context = q.shape[1], engine.kv_cache.num_kv_heads, group.num_seqs, group.context_len
-    scores = q.new_empty((kv_heads, num_seqs, heads // kv_heads, 1, context))
-    backend = _backend(engine)
-    backend.library.attn_scores(
-        backend.cache(engine.kv_cache, state.layer), q.data_ptr(), q.stride(0), heads, blocks.data_ptr(),
-        len(blocks) // num_seqs, backend.lengths(group), num_seqs, context, scores.data_ptr(),
-    )  # fmt: skip
-    state.attn_scores = (scores,)  # [K, S, G, 1, C]
+    state.attn_scores = tuple(
+        _group_scores(engine, state, group, blocks)
+        for group, blocks in zip(state.groups, state.block_tables, strict=True)
+    )
     return None
+
+
+def _group_scores(engine: Engine, state: StepState, group: AttnGroup, blocks: Tensor) -> Tensor:
+    """[K, S, G, Tq, C]: one row of each sequence, or many rows of one."""
+    backend, kv_heads = _backend(engine), engine.kv_cache.num_kv_heads
+    q, seqs, rows, context = state.q[group.first_row :], group.num_seqs, group.num_rows, group.context_len
+    heads = q.shape[1]
+    scores = q.new_empty((kv_heads, seqs, heads // kv_heads, rows, context))
+    cache, tables = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr()
+    if rows == 1:
+        backend.library.attn_scores(
+            cache, q.data_ptr(), q.stride(0), heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context,
+            scores.data_ptr(),
+        )  # fmt: skip
+    else:
+        backend.library.attn_scores_rows(
+            cache, q.data_ptr(), q.stride(0), heads, tables, rows, context, scores.data_ptr()
+        )
+    return scores
 
 
 @twin_of(attention.attn_pattern)
 def attn_pattern(engine: Engine, state: StepState) -> None:
-    if _one_row_each(state) is None:
-        return attention.attn_pattern(engine, state)
-    [scores] = state.attn_scores
+    state.attn_pattern = tuple(_softmax(engine, scores) for scores in state.attn_scores)  # [K, S, G, Tq, C]
+
+
+def _softmax(engine: Engine, scores: Tensor) -> Tensor:
     scores = scores.contiguous()
     pattern = torch.empty_like(scores)
     context = scores.shape[-1]
-    _backend(engine).library.attn_pattern(
-        scores.data_ptr(), scores.numel() // context, context, pattern.data_ptr()
+    rows = scores.numel() // context
+    _backend(engine).library.for_rows(scores.shape[3]).attn_pattern(
+        scores.data_ptr(), rows, context, pattern.data_ptr()
     )
-    state.attn_pattern = (pattern,)  # [K, S, G, 1, C]
-    return None
+    return pattern
 
 
 @twin_of(attention.attn_mix)
 def attn_mix(engine: Engine, state: StepState) -> None:
-    group = _one_row_each(state)
-    if group is None:
+    if not _known_groups(state):
         return attention.attn_mix(engine, state)
-    [blocks], [pattern] = state.block_tables, state.attn_pattern
     plan, layer = plan_of(engine, state), state.layer
-    if plan is not None and pattern.shape == plan.scores_shape and plan.is_placed(engine, state):
-        plan.library.step_attn_mix(plan.address, layer, pattern.contiguous().data_ptr())
+    if plan is not None and state.attn_pattern[0].shape == plan.scores_shape and plan.is_placed(engine, state):
+        plan.library.step_attn_mix(plan.address, layer, state.attn_pattern[0].contiguous().data_ptr())
         state.z = plan.z[layer]  # [T, H, D]
         return None
-    pattern = pattern.contiguous()
-    kv_heads, num_seqs, per_head, _, context = pattern.shape
-    z = pattern.new_empty((num_seqs, kv_heads * per_head, engine.kv_cache.head_dim))
-    backend = _backend(engine)
-    backend.library.attn_mix(
-        backend.cache(engine.kv_cache, state.layer), pattern.data_ptr(), kv_heads * per_head, blocks.data_ptr(),
-        len(blocks) // num_seqs, backend.lengths(group), num_seqs, context, z.data_ptr(),
-    )  # fmt: skip
+    config = engine.model_config
+    rows = sum(group.num_seqs * group.num_rows for group in state.groups)
+    z = state.attn_pattern[0].new_empty((rows, config.num_heads, config.head_dim))
+    for group, blocks, pattern in zip(state.groups, state.block_tables, state.attn_pattern, strict=True):
+        _mix_group(engine, state, group, blocks, pattern.contiguous(), z[group.first_row :])
     state.z = z  # [T, H, D]
     return None
+
+
+def _mix_group(
+    engine: Engine, state: StepState, group: AttnGroup, blocks: Tensor, pattern: Tensor, z: Tensor
+) -> None:
+    """The rows of a group into z [rows, H, D]."""
+    backend, heads, seqs, context = _backend(engine), z.shape[1], group.num_seqs, pattern.shape[-1]
+    cache, tables, weights = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr(), pattern.data_ptr()
+    if group.num_rows == 1:
+        backend.library.attn_mix(
+            cache, weights, heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context, z.data_ptr()
+        )
+    else:
+        backend.library.attn_mix_rows(cache, weights, heads, tables, group.num_rows, context, z.data_ptr())
 
 
 @twin_of(attention.attn_out)
@@ -195,7 +215,7 @@ def attn_out(engine: Engine, state: StepState) -> None:
         state.attn_out, state.resid_mid = plan.attn_out[layer], plan.resid_mid[layer]
         return None
     linear = engine.weights.layers[layer].attn_out
-    if not _few(z) or type(linear) is not NativeLinear:
+    if not _in_core(linear, z):
         return attention.attn_out(engine, state)
     state.attn_out, state.resid_mid = _linear_add(engine, linear, z, state.resid_pre)  # [T, E] each
     return None
@@ -208,8 +228,6 @@ def mlp_norm(engine: Engine, state: StepState) -> None:
         plan.library.step_mlp_norm(plan.address, layer)
         state.mlp_norm_out = plan.mlp_norm_out[layer]
         return None
-    if not _few(state.resid_mid):
-        return mlp.mlp_norm(engine, state)
     state.mlp_norm_out = _norm(engine, state.resid_mid, engine.weights.layers[state.layer].mlp_norm)  # [T, E]
     return None
 
@@ -222,11 +240,14 @@ def mlp_hidden(engine: Engine, state: StepState) -> None:
         state.mlp_hidden = plan.mlp_hidden[layer]
         return None
     linear = engine.weights.layers[layer].gate_up
-    if not _few(x) or type(linear) is not NativeLinear:
-        return mlp.mlp_hidden(engine, state)
-    x = x.contiguous()
-    hidden = x.new_empty((x.shape[0], linear.out_features // 2))
-    _backend(engine).library.mlp_hidden(linear.address, x.data_ptr(), x.shape[0], hidden.data_ptr())
+    rows, size = x.shape[0], linear.out_features // 2
+    hidden = x.new_empty((rows, size))
+    if _in_core(linear, x):
+        x = x.contiguous()
+        _backend(engine).library.for_rows(rows).mlp_hidden(linear.address, x.data_ptr(), rows, hidden.data_ptr())
+    else:
+        both = linear(x)  # [T, 2F]
+        _backend(engine).library.gate(both.data_ptr(), rows, size, hidden.data_ptr())
     state.mlp_hidden = hidden  # [T, F]
     return None
 
@@ -239,7 +260,7 @@ def mlp_out(engine: Engine, state: StepState) -> None:
         state.mlp_out, state.resid_post = plan.mlp_out[layer], plan.resid_post[layer]
         return None
     linear = engine.weights.layers[layer].down
-    if not _few(hidden) or type(linear) is not NativeLinear:
+    if not _in_core(linear, hidden):
         return mlp.mlp_out(engine, state)
     state.mlp_out, state.resid_post = _linear_add(engine, linear, hidden, state.resid_mid)  # [T, E] each
     return None
@@ -247,8 +268,6 @@ def mlp_out(engine: Engine, state: StepState) -> None:
 
 @twin_of(output.final_norm)
 def final_norm(engine: Engine, state: StepState) -> None:
-    if not _few(state.resid_post):
-        return output.final_norm(engine, state)
     state.final_norm_out = _norm(engine, state.resid_post, engine.weights.final_norm)  # [T, E]
     return None
 
@@ -257,7 +276,7 @@ def _linear_add(engine: Engine, linear: NativeLinear, x: Tensor, resid: Tensor) 
     """The product and its sum with the residual stream."""
     x, resid = x.contiguous(), resid.contiguous()
     product, total = torch.empty_like(resid), torch.empty_like(resid)
-    _backend(engine).library.linear_add(
+    _backend(engine).library.for_rows(len(x)).linear_add(
         linear.address, x.data_ptr(), resid.data_ptr(), x.shape[0], product.data_ptr(), total.data_ptr()
     )
     return product, total
@@ -268,7 +287,11 @@ def _rows_of_heads(x: Tensor) -> bool:
     return x.stride(2) == 1 and x.stride(1) == x.shape[2]
 
 
-def _one_row_each(state: StepState) -> AttnGroup | None:
-    """The group of a step in which every sequence brings one row: decode."""
-    groups = state.groups
-    return groups[0] if len(groups) == 1 and groups[0].num_rows == 1 else None
+def _in_core(linear: Linear, x: Tensor) -> TypeGuard[NativeLinear]:
+    """True if the core computes this product."""
+    return type(linear) is NativeLinear and linear.takes(len(x))
+
+
+def _known_groups(state: StepState) -> bool:
+    """True unless rows form a rectangle of several sequences, as in a static batch."""
+    return all(group.num_seqs == 1 or group.num_rows == 1 for group in state.groups)

@@ -125,4 +125,20 @@ class Crew {
     Clock::time_point rest_until{};
 };
 
+constexpr int64_t SMALL = 1 << 15;  // multiplications that are done sooner than a helper is told
+
+inline Crew& crew() {
+    static auto* all = new Crew;  // never deleted: helpers may outlive main
+    return *all;
+}
+
 }  // namespace threads
+
+// work(i) for i = 0 .. parts - 1, by the crew if that much work is worth it.
+template <class Work> void share(int64_t parts, int64_t multiplications, const Work& work) {
+    if (multiplications < threads::SMALL) {
+        for (int64_t i = 0; i < parts; i++) work(i);
+    } else {
+        threads::crew().share(parts, work);
+    }
+}

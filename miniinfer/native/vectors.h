@@ -1,6 +1,7 @@
 // Sixteen floats at a time, in the vector types of GCC and Clang: the compiler turns them into AVX-512, AVX2 or whatever
 // this processor has. Only what compilers do not find by themselves is written with the processor's own instructions.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -56,9 +57,33 @@ inline float sum(V v) {
 }
 
 inline float max(V v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#endif
     float largest = v[0];
     for (int i = 1; i < LANES; i++) largest = v[i] > largest ? v[i] : largest;
     return largest;
+}
+
+inline bool all_are(V x, float value) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(value), _CMP_NEQ_UQ) == 0;
+#else
+    int32_t different = 0;
+    for (int i = 0; i < LANES; i++) different |= x[i] != value;
+    return different == 0;
+#endif
+}
+
+// How many of the numbers stand before those at the end that all equal `value`, in steps of 16.
+inline int64_t length_but_for(const float* x, int64_t size, float value) {
+    int64_t n = size;
+    while (n > 0 && n % LANES != 0 && x[n - 1] == value) n--;
+    while (n >= LANES && n % LANES == 0) {
+        if (!all_are(load(x + n - LANES), value)) break;
+        n -= LANES;
+    }
+    return n;
 }
 
 inline float dot(const float* a, const float* b, int64_t size) {
@@ -71,6 +96,19 @@ inline float dot(const float* a, const float* b, int64_t size) {
 }
 
 // e^x to 2 units in the last place; 0 below -104, NaN for NaN.
+#if defined(__AVX512F__)
+inline V exp(V x) {
+    const __m512 log2e = _mm512_set1_ps(1.44269504088896341f);
+    // of two operands these give back the second one if there is a NaN
+    const __m512 held = _mm512_min_ps(_mm512_set1_ps(89.0f), _mm512_max_ps(_mm512_set1_ps(-105.0f), (__m512)x));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(held, log2e), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const V r = (V)held - (V)n * 0.693359375f + (V)n * 2.12194440e-4f;  // ln 2 in two parts
+    V p = all(1.9875691500e-4f);
+    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+        p = p * r + c;
+    return (V)_mm512_scalef_ps((__m512)(p * r * r + r + 1.0f), n);
+}
+#else
 inline V exp(V x) {
     const V magic = all(12582912.0f);  // 1.5 * 2^23: adding and taking away rounds to a whole number
     V held = x < -104.0f ? all(-104.0f) : x;
@@ -87,6 +125,9 @@ inline V exp(V x) {
     V result = p * low * high;
     return x < -104.0f ? V{} : (x != x ? x : result);
 }
+#endif
+
+inline V silu(V x) { return x / (1.0f + exp(-x)); }
 
 inline float half_to_float(const uint8_t* from) {  // two bytes of a float16
     uint16_t half;

@@ -1,7 +1,8 @@
-"""The SQLite file of saved runs: one table, write-ahead log, used from any thread through one connection and a lock.
+"""The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
+connection and a lock.
 
 A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later.
+marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
 KEPT_DELETED_SECONDS = 24 * 3600
+KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
@@ -34,6 +37,7 @@ CREATE TABLE IF NOT EXISTS runs (
     PRIMARY KEY (session, run_id)
 );
 CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
 """
 
 
@@ -106,21 +110,25 @@ class RunStore:
         self._db.execute("COMMIT")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+        self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
-    def save(self, runs: Iterable[SavedRun]) -> None:
-        """Write these runs, all of them or none; a run that is there already is replaced, a deleted one stays so.
+    def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
+        """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
 
-        A file that has reached its limit takes no new run; those that are in it go on.
+        A file that has reached its limit takes nothing new; what is in it goes on.
         """
-        rows = [
-            (r.session, r.run_id, r.name, r.prompt, r.model.name, len(r.steps), r.created, time.time(), r.to_json())
-            for r in runs
-        ]
+        now, rows, batches = time.time(), [], []
+        for one in saved:
+            if isinstance(one, SavedBatch):
+                batches.append((one.session, now, one.to_json()))
+            else:
+                facts = one.session, one.run_id, one.name, one.prompt, one.model.name, len(one.steps), one.created
+                rows.append((*facts, now, one.to_json()))
         with self._lock:
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 if self._used() >= self.max_bytes:
-                    self._refuse_new(rows)
+                    self._refuse_new(rows, batches)
                 self._db.executemany(
                     "INSERT INTO runs (session, run_id, name, prompt, model, num_steps, created, updated, data, turn) "
                     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT coalesce(max(turn), 0) + 1 FROM runs)) "
@@ -128,21 +136,22 @@ class RunStore:
                     "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
+                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
                 raise self._error(error) from error
 
-    def _refuse_new(self, rows: list[tuple[Any, ...]]) -> None:
-        for session, run_id, *_ in rows:
-            known = self._db.execute("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", (session, run_id))
-            if known.fetchone() is None:
-                raise RunRefusedError(
-                    f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the "
-                    "limit: delete some on the page Runs, for good. What is on screen goes on, but new runs are not "
-                    "saved."
-                )
+    def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
+        known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
+        known += [("SELECT 1 FROM batches WHERE session = ?", batch[:1]) for batch in batches]
+        if any(self._db.execute(*question).fetchone() is None for question in known):
+            raise RunRefusedError(
+                f"Saved runs take {self._used() / 2**20:,.0f} MB, and {self.max_bytes / 2**20:,.0f} MB is the limit: "
+                "delete some on the page Runs, for good. What is on screen goes on, but new runs are not saved."
+            )
 
     def _used(self) -> int:
         """Bytes of the file that hold something. Called with the lock held."""
@@ -169,6 +178,11 @@ class RunStore:
             except BadInputError:
                 continue  # one damaged run must not keep the others from coming back; the list still names it
         return found
+
+    def load_batch(self, session: str) -> SavedBatch | None:
+        """None if there is none. Raises BadInputError if what is there is damaged."""
+        rows = self._read("SELECT data FROM batches WHERE session = ?", session)
+        return SavedBatch.from_json(str(rows[0][0])) if rows else None
 
     def own(self, session: str, owner: str) -> None:
         """The runs of this session belong to this browser, unless they are somebody else's already."""

@@ -11,6 +11,7 @@ import json
 import math
 import reprlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from miniinfer.checks import array, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
@@ -53,6 +54,15 @@ class SavedStep:
     params: int
     recording_ms: float | None = None
 
+    @cached_property
+    def json(self) -> str:
+        """A run is saved after each of its steps, and the earlier ones are written as they were. A forced token may
+        have been cut by every filter: its logprob is minus infinity, which JSON has no number for."""
+        value = {name: getattr(self, name) for name in _STEP_FIELDS}
+        if self.logprob == -math.inf:
+            value["logprob"] = "-inf"
+        return _json(value)
+
 
 @dataclass(frozen=True)
 class SavedRun:
@@ -86,8 +96,8 @@ class SavedRun:
         value = {"format": FORMAT, "version": VERSION} | {f.name: getattr(self, f.name) for f in _FIELDS}
         value["model"] = vars(self.model)
         value["params"] = [vars(params) for params in self.params]
-        value["steps"] = [_step_to_json(step) for step in self.steps]
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        del value["steps"]
+        return f'{_json(value)[:-1]},"steps":[{",".join(step.json for step in self.steps)}]}}'
 
     @classmethod
     def from_json(cls, text: str) -> SavedRun:
@@ -108,11 +118,11 @@ class SavedRun:
 
 
 _FIELDS = dataclasses.fields(SavedRun)
+_STEP_FIELDS = tuple(f.name for f in dataclasses.fields(SavedStep))
 
 
-def _step_to_json(step: SavedStep) -> dict[str, Any]:
-    """A forced token may have been cut by every filter: its logprob is minus infinity, which JSON has no number for."""
-    return vars(step) | {"logprob": "-inf"} if step.logprob == -math.inf else vars(step)
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def _run(value: dict[str, Any]) -> SavedRun:

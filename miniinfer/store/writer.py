@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from miniinfer.store.database import RunRefusedError, StoreError
+from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
-Snapshot = Callable[[], SavedRun | None]
+Saved = SavedRun | SavedBatch
+Snapshot = Callable[[], Saved | None]
 RETRY_SECONDS = 10.0  # what could not be written is tried again this often, whether or not something changes
 SETTLE_SECONDS = 0.3  # what changes again within this is written once
 MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are written less often
@@ -21,11 +23,11 @@ MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are 
 class RunWriter:
     """`changed(key, snapshot)` from any thread; `problem` is what the last write met, or None."""
 
-    def __init__(self, save: Callable[[Sequence[SavedRun]], None]) -> None:
+    def __init__(self, save: Callable[[Sequence[Saved]], None]) -> None:
         """save: writes runs, all or none, or raises StoreError."""
         self._save = save
         self._pending: dict[object, Snapshot] = {}
-        self._unsaved: dict[tuple[str, str], SavedRun] = {}  # by session and run: whole states, for the runs may go
+        self._unsaved: dict[tuple[str, str], Saved] = {}  # whole states, for the runs may go
         self._wake = threading.Condition()
         self._writing = False
         self._closed = False
@@ -37,7 +39,8 @@ class RunWriter:
         self._thread.start()
 
     def changed(self, key: object, snapshot: Snapshot) -> None:
-        """Have this run written soon. `snapshot` is called in the writer's thread; None leaves the run out."""
+        """Have this run, or a session's batch, written soon. `snapshot` is called in the writer's thread; None leaves
+        it out."""
         with self._wake:
             self._pending[key] = snapshot
             self._wake.notify()
@@ -82,14 +85,14 @@ class RunWriter:
     def _write(self, snapshots: list[Snapshot]) -> None:
         try:
             runs = [run for run in (snapshot() for snapshot in snapshots) if run is not None]
-            self._unsaved |= {(run.session, run.run_id): run for run in runs}
+            self._unsaved |= {_key(run): run for run in runs}
             self.problem = self._save_all(list(self._unsaved.values())) if self._unsaved else None
         except StoreError as error:
             self.problem = str(error)
         except Exception as error:  # the thread must live on: the next change may be saved
             self.problem = f"A run could not be saved ({type(error).__name__}: {error}). It goes on, but is not saved."
 
-    def _save_all(self, runs: list[SavedRun]) -> str | None:
+    def _save_all(self, runs: list[Saved]) -> str | None:
         """All at once; if the file takes some and not others, each for itself. What a refused one met, or None."""
         try:
             self._save(runs)
@@ -100,7 +103,12 @@ class RunWriter:
         for run in runs:
             try:
                 self._save([run])
-                del self._unsaved[run.session, run.run_id]
+                del self._unsaved[_key(run)]
             except RunRefusedError as error:
                 refused = str(error)
         return refused
+
+
+def _key(saved: Saved) -> tuple[str, str]:
+    """Session and run; a session has one batch."""
+    return saved.session, saved.run_id if isinstance(saved, SavedRun) else ""

@@ -31,8 +31,7 @@ def find_tokens(tokenizer: Tokenizer, query: str, by: str) -> list[int]:
     hold it. By bytes (F0 9F, <F0><9F> or 0xF0 0x9F): the same of bytes. An id may be a list of them.
     """
     if by == "id":
-        numbers = [int(word) for word in re.findall(r"\d{1,9}", query)]
-        return [number for number in dict.fromkeys(numbers) if number < tokenizer.vocab_size]
+        return [int(word) for word in asked_ids(query) if is_id(word, tokenizer.vocab_size)]
     wanted = query.encode("utf-8", "replace") if by == "text" else parse_bytes(query)
     if not wanted:
         return []
@@ -42,6 +41,16 @@ def find_tokens(tokenizer: Tokenizer, query: str, by: str) -> list[int]:
             fit = 0 if raw == wanted else 1 if raw == b" " + wanted else 2 if raw.startswith(wanted) else 3
             fits.append((fit, token_id))
     return [token_id for _, token_id in sorted(fits)]
+
+
+def asked_ids(query: str) -> list[str]:
+    """The whole numbers of a list of ids, as they are written, each once."""
+    return list(dict.fromkeys(re.findall(r"-?\d+", query)))
+
+
+def is_id(word: str, vocab_size: int) -> bool:
+    """Whether this number of `asked_ids` is one of the ids 0 to vocab_size - 1."""
+    return not word.startswith("-") and len(word.lstrip("0")) <= len(str(vocab_size)) and int(word) < vocab_size
 
 
 def parse_bytes(query: str) -> bytes:

@@ -14,6 +14,12 @@ from miniinfer.errors import BadInputError
 Batching = Literal["continuous", "static"]
 MAX_ARRIVAL = 1000  # steps; an engine that nobody needs for longer is not worth watching
 
+POLICY_NAMES = {
+    "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
+    "decode-first": "decode first",
+}  # fmt: skip
+assert set(POLICY_NAMES) == set(POLICIES)
+
 
 @dataclass(frozen=True)
 class BatchRequest:
@@ -43,7 +49,8 @@ class BatchSettings:
     """How the requests are served. Raises BadInputError.
 
     batching: "continuous": whoever is done leaves, and the next one joins in the next step; "static": a batch is
-    formed, padded to its longest, and nobody joins before all of it is done. policy: see `config.POLICIES`.
+    formed, padded to its longest, and nobody joins before all of it is done. policy: see `config.POLICIES`; a static
+    batch takes the first of the queue in that order.
     token_budget: the most slots that a step computes. num_blocks: the size of the pool, None: as many as the requests
     can need. paging off: a request takes all the blocks that it can ever need when it starts. prefix_caching: full
     blocks with the same beginning are shared and kept when free; it needs paging.

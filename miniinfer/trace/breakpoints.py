@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,8 +43,10 @@ class NotFinite:
 
 @dataclass(frozen=True)
 class NormJump:
-    """The norm of a row is `factor` times that of the layer before, or 1/factor of it. name: the tensor, None for any
-    that has a row for each token. row: of the step's rows, None for any."""
+    """The norm of a row is `factor` times that of the layer before, or 1/factor of it; from 0 to anything is a jump.
+
+    name: the tensor, None for any that has a row for each token. row: of the step's rows, None for any.
+    """
 
     factor: float
     name: str | None = "resid_post"
@@ -65,11 +68,13 @@ class NormJump:
                 continue
             rows = range(len(now)) if self.row is None else [self.row]
             for row in rows:
-                if before[row] > 0 and not 1 / self.factor < now[row] / before[row] < self.factor:
+                if now[row] == before[row]:
+                    continue
+                ratio = float(now[row]) / float(before[row]) if before[row] else math.inf
+                if not 1 / self.factor < ratio < self.factor:
                     return (
                         f"the norm of {name} at position {inside.rows.start + row} went from {before[row]:.4g} to "
-                        f"{now[row]:.4g} (× {now[row] / before[row]:.3g}) from layer {(stage.layer or 0) - 1} to "
-                        f"{stage.layer}"
+                        f"{now[row]:.4g} (× {ratio:.3g}) from layer {(stage.layer or 0) - 1} to {stage.layer}"
                     )
         return None
 

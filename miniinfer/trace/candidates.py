@@ -20,7 +20,10 @@ NUM_CANDIDATES = 20
 def next_token_of(
     trace: SamplerTrace, temperature: float, describe: Callable[[int], TokenInfo], *, chosen: int | None, forced: bool
 ) -> NextToken:
-    """The best candidates of `trace`, cut ones among them, and `chosen` wherever it stands."""
+    """The best candidates of `trace`, cut ones among them, and `chosen` wherever it stands.
+
+    lo, hi: its place on the cumulative bar, also where it was forced and the coin fell on another one.
+    """
     raw: FloatArray = trace.raw_probs.float().cpu().numpy()
     used: FloatArray = trace.probs.float().cpu().numpy()
     cut = trace.cut_by.cpu().numpy()
@@ -29,6 +32,11 @@ def next_token_of(
         shown[-1] = chosen
         shown = sorted(shown, key=lambda i: (-used[i], -raw[i], i))
     kept = int((used > 0).sum())
+    lo, hi = trace.lo, trace.hi
+    if forced and chosen is not None:
+        before = (used > used[chosen]) | ((used == used[chosen]) & (np.arange(len(used)) < chosen))
+        lo = float(used[before].sum(dtype=np.float64))
+        hi = min(1.0, lo + float(used[chosen]))
     return NextToken(
         tokens=tuple(describe(i) for i in shown),
         raw_probs=tuple(float(raw[i]) for i in shown),
@@ -43,8 +51,8 @@ def next_token_of(
         temperature=temperature,
         greedy=temperature == 0,
         coin=trace.coin,
-        lo=trace.lo,
-        hi=trace.hi,
+        lo=lo,
+        hi=hi,
         token_id=chosen,
         forced=forced,
     )

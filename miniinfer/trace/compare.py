@@ -55,8 +55,20 @@ class RunComparison:
 
 def compare_runs(a: Run, b: Run) -> RunComparison:
     """Token by token, from the first output token to the end of the longer run."""
-    prompts = [[t.token_id for t in run.tokens[: run.info.num_prompt_tokens]] for run in (a, b)]
-    return RunComparison(prompts[0] == prompts[1], compare_outputs(_outputs(a), _outputs(b)))
+    return RunComparison(_same_prompt(a, b), compare_outputs(_outputs(a), _outputs(b)))
+
+
+def compare_tokens(a: Run, b: Run) -> RunComparison:
+    """The tokens alone: nothing is computed again from what was kept."""
+    pairs = itertools.zip_longest(*(run.tokens[run.info.num_prompt_tokens :] for run in (a, b)))
+    return RunComparison(
+        _same_prompt(a, b), tuple(TokenPair(i, x, y, None, None, None, None) for i, (x, y) in enumerate(pairs))
+    )
+
+
+def _same_prompt(a: Run, b: Run) -> bool:
+    first, second = ([t.token_id for t in run.tokens[: run.info.num_prompt_tokens]] for run in (a, b))
+    return first == second
 
 
 def compare_outputs(a: Sequence[NextToken], b: Sequence[NextToken]) -> tuple[TokenPair, ...]:

@@ -23,6 +23,18 @@ FEWEST_EXPECTED = 5.0  # a group of tokens is compared with chance once this man
 
 
 @dataclass(frozen=True)
+class Others:
+    """Several tokens together: how many of them can be drawn, their probability, how often one of them was drawn, how
+    often that was expected, and the standard deviation of it that chance explains."""
+
+    kept: int
+    prob: float
+    drawn: int
+    expected: float
+    spread: float
+
+
+@dataclass(frozen=True)
 class Draws:
     """Many draws from one distribution. token_ids: [n], in the order of the coins; counts: [V]."""
 
@@ -47,6 +59,14 @@ class Draws:
         """How many of those spreads the count is away from what was expected; 0 where chance has no say."""
         spread = self.spread(token_id)
         return (int(self.counts[token_id]) - self.expected(token_id)) / spread if spread > 0 else 0.0
+
+    def others(self, token_ids: Sequence[int]) -> Others:
+        """What all tokens but these have together."""
+        shown = list(token_ids)
+        rest = max(0.0, 1 - float(self.probs[shown].sum()))
+        kept = int((self.probs > 0).sum()) - int((self.probs[shown] > 0).sum())
+        spread = math.sqrt(self.total * rest * (1 - rest))
+        return Others(kept, rest, self.total - int(self.counts[shown].sum()), self.total * rest, spread)
 
     def chi_square(self) -> tuple[float, int]:
         """Sum of (count - expected)^2 / expected, and the degrees of freedom, which are what chance gives on average.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from miniinfer.engine.weights import ModelLike
 
+NOWHERE = -2.0  # in place of a cosine, below all of them
 CHUNK = 4096  # rows of the matrix that are turned into numbers at a time
 
 
@@ -118,7 +119,7 @@ def read_matrices(model: ModelLike) -> Parts[MatrixFacts]:
 
 
 def neighbours(model: ModelLike, token_id: int, count: int, facts: MatrixFacts) -> Neighbours:
-    """By cosine, over all V rows; a row of zeros has no direction and comes last.
+    """By cosine, over all V rows but those of zeros, which have no direction: next to such a row there is nothing.
 
     One product with the unembed matrix where its rows are the embedding's, to the last bit, in float32; else with the
     embedding's own rows, in pieces.
@@ -132,9 +133,9 @@ def neighbours(model: ModelLike, token_id: int, count: int, facts: MatrixFacts) 
     else:
         products = torch.cat([rows @ mine[0] for _, rows in _chunks(model)])
     norms = torch.from_numpy(facts.norms).to(products.device)
-    cosines = torch.nan_to_num(products / norms, nan=-2.0)
-    cosines[token_id] = -3.0
-    found = torch.topk(cosines, min(count, len(cosines) - 1))
+    cosines = torch.nan_to_num(products / norms, nan=NOWHERE)
+    cosines[token_id] = NOWHERE
+    found = torch.topk(cosines, min(count, int((cosines > NOWHERE).sum())))
     ids = found.indices.cpu().numpy()
     return Neighbours(token_id, ids, found.values.cpu().numpy(), facts.norms[ids])
 

@@ -160,7 +160,7 @@ class StepInside:
     def _advance(self, until: int) -> None:
         stage = self.program[self.pc]
         if stage.name == "attn_norm" and (stage.layer or 0) % self._save_every == 0:
-            over = {*NOT_KEPT, "resid_pre"} if stage.layer else NOT_KEPT  # layer 0 begins with what `embed` wrote
+            over = {*NOT_KEPT, *({"resid_pre"} - set(stage.reads))}  # layer 0 begins with what `embed` wrote
             self._saved[self.pc] = {k: v for k, v in vars(self._state).items() if k not in over}
         try:
             self.engine.advance(self._state, until=until, observer=self._note)

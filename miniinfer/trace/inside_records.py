@@ -25,6 +25,11 @@ class TensorFacts:
     num_inf: int
     num_hidden: int
 
+    @property
+    def names(self) -> bool:
+        """The numbers name things (ids, positions, slots), so a norm or a mean of them says nothing."""
+        return self.dtype.startswith("int")
+
 
 @dataclass(frozen=True)
 class FieldLook:

@@ -16,7 +16,9 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.candidates import next_token_of
 from miniinfer.trace.heads import far_reading_head
+from miniinfer.trace.parts import Parts, finished
 from miniinfer.trace.pooling import pool_head, to_u8
+from miniinfer.trace.recorded_step import recorded_step
 from miniinfer.trace.recorder import Recorder
 from miniinfer.trace.records import (
     ByteArray,
@@ -82,10 +84,13 @@ class LiveRun(SleepingRun):
 
     def step(self) -> bool:
         """Run one engine step of this sequence alone. False if the run is finished."""
+        return finished(self.step_in_parts())
+
+    def step_in_parts(self) -> Parts[bool]:
+        """The same step: with many tokens it stops before each layer, so that other runs' steps come in between."""
         if self.seq.finish_reason is not None:
             return False
-        self._recorder.start()
-        state = self.engine.step(self._recorder, only=self.seq)
+        state = yield from recorded_step(self.engine, self.seq, self._recorder)
         if state is None:
             return False
         record = self._recorder.record(len(self.records) + 1, state)
@@ -256,23 +261,10 @@ class LiveRun(SleepingRun):
         return np.concatenate(arrays) if arrays else np.empty((0, self.info.model.num_layers, 2), np.float32)
 
     def token_probs(self, start: int) -> FloatArray:
-        import torch
-
-        from miniinfer.engine.lookup import logits_of
+        from miniinfer.trace.token_probs import token_probs
 
         ids = self.seq.token_ids[: self.seq.num_computed_tokens + 1]
-        probs = np.full(len(ids), np.nan, np.float32)
-        for part in (self._part(record) for record in self.records):
-            if part.context_len < start:
-                continue
-            following = torch.tensor(ids[part.start + 1 : part.context_len + 1])
-            for low in range(0, len(following), 64):  # 64 rows of logits are 12.6 MB
-                rows = torch.from_numpy(np.array(part.final_norm[low : low + 64]))[: len(following) - low]
-                found = logits_of(self.engine, rows).float().softmax(-1).cpu()
-                chosen = found.gather(1, following[low : low + 64, None])[:, 0]
-                first = part.start + 1 + low
-                probs[first : first + len(chosen)] = chosen.numpy()
-        return probs[start:]
+        return token_probs(self.engine, map(self._part, self.records), ids, start)
 
     @property
     def _last_position(self) -> int:

@@ -32,15 +32,12 @@ class PooledPrompt:
         cells = -(-num_positions // self.cell)
         self._maps = np.zeros((num_layers, num_heads, cells, cells), np.uint8)
 
-    def add(self, layer: int, start: int, columns: FloatArray) -> None:
-        """columns [H, n, cells]: rows start .. start + n - 1, already pooled along the keys."""
-        block = to_u8(columns)
-        for cell in range(start // self.cell, (start + block.shape[1] - 1) // self.cell + 1):
-            low = max(cell * self.cell - start, 0)
-            high = min((cell + 1) * self.cell - start, block.shape[1])
-            part = block[:, low:high].max(axis=1)
-            target = self._maps[layer, :, cell, : part.shape[1]]
-            np.maximum(target, part, out=target)
+    def add(self, layer: int, start: int, pooled: FloatArray) -> None:
+        """pooled [H, n, cells]: rows from position `start` on, already pooled in cells along both sides."""
+        block = to_u8(pooled)
+        first = start // self.cell
+        target = self._maps[layer, :, first : first + block.shape[1], : block.shape[2]]
+        np.maximum(target, block, out=target)
 
     def result(self) -> PooledMaps:
         maps = self._maps.copy()

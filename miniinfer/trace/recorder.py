@@ -6,6 +6,7 @@ looks, and the final-norm vector gives the logits back. Arrays are copied to rea
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,12 +66,19 @@ class Recorder:
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
+        self._parked: list[tuple[Mark, Mark]] = []
         self._copies: _Copies | None = None
         self._start = self._mark = self._clock.mark()
 
     def start(self) -> None:
         """Call right before a step: forgets an unfinished one and starts the clock."""
         self._begin()
+
+    def resume(self) -> None:
+        """Call when a parked step goes on: what others did meanwhile is no part of it."""
+        now = self._clock.mark()
+        self._parked.append((self._mark, now))
+        self._mark = now
 
     def __call__(self, stage: Stage, state: StepState) -> None:
         name = stage.name
@@ -103,14 +111,12 @@ class Recorder:
             assert rows.shape[1] == count
             prompt = seq.num_prompt_tokens
             rows = rows[:, : prompt - start, :prompt]  # what is computed anew may go on into the output
-            self._prompts[seq.seq_id].add(layer, start, pool_columns(rows, cell_size(prompt)))
+            self._prompts[seq.seq_id].add(layer, start, pool_rows_and_columns(rows, start, cell_size(prompt)))
 
     def _copy(self, state: StepState) -> _Copies:
-        import torch
-
         pooled = {seq.seq_id: maps for seq, count, start in self._plan if (maps := self._pooled(seq, start, count))}
-        norms = _norms(torch.stack(self._k), torch.stack(self._v))
-        return _Copies(_numpy(torch.stack(self._q)), _numpy(norms), _numpy(state.final_norm_out), pooled)
+        norms = _frozen(_norms(self._k, self._v).cpu().contiguous())
+        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled)
 
     def record(self, step: int, state: StepState) -> StepRecord:
         """The step that was just committed, as the run's `step`-th."""
@@ -142,6 +148,7 @@ class Recorder:
         for name, begin, end in self._marks:
             stage_ms[name] += self._clock.ms(begin, end)
         step_ms = sum(stage_ms.values())
+        there_ms = self._clock.ms(self._start, self._clock.mark()) - sum(self._clock.ms(*m) for m in self._parked)
         kv_token = engine.kv_cache.position_bytes
         weights = engine.weights  # as they are read here: see native/products.py
         skipped = 0 if state.sample_rows else weights.unembed.nbytes
@@ -156,7 +163,7 @@ class Recorder:
             kv_used_bytes=sum(engine.used_bytes(seq) for seq, _, _ in self._plan),
             kv_allocated_bytes=sum(engine.allocated_bytes(seq) for seq, _, _ in self._plan),
             kv_reserved_bytes=engine.reserved_bytes(),
-            recording_ms=max(0.0, self._clock.ms(self._start, self._clock.mark()) - step_ms),
+            recording_ms=max(0.0, there_ms - step_ms),
         )
 
     def _pooled(self, seq: Sequence, start: int, count: int) -> PooledMaps | None:
@@ -176,26 +183,45 @@ def _newest_row(state: StepState) -> torch.Tensor:
     return pattern_row(state, 0).clone()  # a view would hold the whole pattern of a prefill
 
 
-def pool_columns(rows: torch.Tensor, cell: int) -> FloatArray:
-    """[H, n, C] -> [H, n, ceil(C / cell)]: the largest weight within each cell of keys."""
+def pool_rows_and_columns(rows: torch.Tensor, start: int, cell: int) -> FloatArray:
+    """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)]: the largest
+    weight within each cell. Rows first: they lie side by side in memory, so that needs one pass at its full speed."""
     import torch
 
+    count = rows.shape[1]
+    edges = [0, *range(cell - start % cell, count, cell), count]
+    pooled = torch.stack([rows[:, low:high].amax(1) for low, high in itertools.pairwise(edges)], dim=1)
     whole = rows.shape[-1] // cell * cell
-    parts = [rows[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
+    parts = [pooled[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
     if whole < rows.shape[-1]:
-        parts.append(rows[..., whole:].amax(-1, keepdim=True))
+        parts.append(pooled[..., whole:].amax(-1, keepdim=True))
     return torch.cat(parts, -1).float().cpu().numpy()
 
 
-def _norms(k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """k, v [L, T, K, D] -> [T, L, 2]: L2 norms over all key/value heads."""
+def _norms(k: list[torch.Tensor], v: list[torch.Tensor]) -> torch.Tensor:
+    """k, v: L times [T, K, D] -> [T, L, 2]: L2 norms over all key/value heads, float32."""
     import torch
 
-    stacked = torch.stack((k, v), -1).float()  # [L, T, K, D, 2]
-    return stacked.square().sum((2, 3)).sqrt().transpose(0, 1)
+    wide = (torch.stack([x.float().square().sum((1, 2)) for x in kind], -1) for kind in (k, v))  # [T, L] each
+    return torch.stack(tuple(wide), -1).sqrt()
+
+
+def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
+    """Copies, below each other. numpy asks the system for large pages; for 35 MB of queries that is half the time."""
+    array = np.empty((len(tensors), *tensors[0].shape), np.float32)
+    for row, tensor in zip(array, tensors, strict=True):
+        row[...] = tensor.float().cpu().numpy()
+    array.setflags(write=False)
+    return array
+
+
+def _frozen(tensor: torch.Tensor) -> FloatArray:
+    """A tensor that nobody else holds, as it is."""
+    array: FloatArray = tensor.numpy()
+    array.setflags(write=False)
+    return array
 
 
 def _numpy(tensor: torch.Tensor) -> FloatArray:
-    array = np.array(tensor.float().cpu().numpy(), np.float32)  # a copy of its own
-    array.setflags(write=False)
-    return array
+    """A copy."""
+    return _frozen(tensor.float().cpu().clone())

@@ -13,6 +13,8 @@ from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.known_step import KnownStep
 from miniinfer.trace.live_run import DescribeToken, LiveRun
+from miniinfer.trace.parts import Parts, finished
+from miniinfer.trace.recorded_step import recorded_step
 from miniinfer.trace.records import FloatArray, PooledMaps, SequenceRecord, StepRecord
 from miniinfer.trace.run import RunInfo
 
@@ -30,6 +32,14 @@ def resume_run(
 
     trunk: the run that it branched off (`info.edit` says where), if that is there: their common positions are shared.
     """
+    return finished(resume_in_parts(engine, info, prompt_ids, steps, describe, budget, trunk))
+
+
+def resume_in_parts(
+    engine: Engine, info: RunInfo, prompt_ids: Sequence[int], steps: Sequence[KnownStep], describe: DescribeToken,
+    budget: TraceBudget, trunk: LiveRun | None = None,
+) -> Parts[LiveRun]:
+    """The same, stopping before each layer, so that other runs' steps come in between. Nobody may touch `trunk`."""
     from miniinfer.engine.resume import end_if_over, resume
 
     common = _common_steps(info, steps, trunk)
@@ -46,7 +56,7 @@ def resume_run(
         if common and trunk is not None and seq.num_computed_tokens == kept:
             run.records = _taken_over(trunk.records[:common], steps[:common])
             budget.share(run.records)
-        for record in _recomputed(engine, run, steps):
+        for record in (yield from _recomputed(engine, run, steps)):
             run.records.append(record)
             budget.add(record)
         run._step_params = [step.params for step in steps]
@@ -75,17 +85,17 @@ def _taken_over(records: Sequence[StepRecord], steps: Sequence[KnownStep]) -> li
     return [*records[:-1], replace(last, sequences=(part,))]
 
 
-def _recomputed(engine: Engine, run: LiveRun, steps: Sequence[KnownStep]) -> list[StepRecord]:
+def _recomputed(engine: Engine, run: LiveRun, steps: Sequence[KnownStep]) -> Parts[list[StepRecord]]:
     """The records of the steps that `run` lacks, split from those of one prefill."""
-    from miniinfer.engine.resume import recompute
+    from miniinfer.engine.resume import up_to
 
     seq, recorder = run.seq, run._recorder
     first = seq.num_computed_tokens
     until = sum(step.num_scheduled for step in steps)
     parts: list[SequenceRecord] = []
-    while True:
-        recorder.start()
-        state = recompute(engine, seq, until, recorder)
+    while not seq.finished and seq.num_computed_tokens < until:
+        with up_to(seq, until):
+            state = yield from recorded_step(engine, seq, recorder)
         if state is None:
             break
         parts.append(recorder.record(0, state).sequences[0])

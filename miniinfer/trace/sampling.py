@@ -90,9 +90,17 @@ class Sampling:
 
     def rank_before(self, token_id: int, stage: int) -> int:
         """The token's rank, from 1, among what reached params.order[stage]; of equals the lowest ids come first."""
-        logits = self.stages[stage].logits
-        mine = logits[token_id]
-        return int((logits > mine).sum() + (logits[:token_id] == mine).sum()) + 1
+        ranks = self._ranks.get(stage)
+        if ranks is None:
+            order = np.argsort(-self.stages[stage].logits, kind="stable")
+            ranks = self._ranks[stage] = np.empty_like(order)
+            ranks[order] = np.arange(1, len(order) + 1)
+        return int(ranks[token_id])
+
+    @cached_property
+    def _ranks(self) -> dict[int, NDArray[np.int64]]:
+        """By stage, [V]: sorted once, for a table may ask for all tokens."""
+        return {}
 
     @cached_property
     def entropies(self) -> tuple[float, ...]:
@@ -158,4 +166,4 @@ def _view(name: str, logits: torch.Tensor, probs: torch.Tensor, before: StageVie
 def _entropy(probs: FloatArray) -> float:
     """In nats."""
     kept = probs[probs > 0]
-    return -float((kept * np.log(kept)).sum(dtype=np.float64))
+    return 0.0 - float((kept * np.log(kept)).sum(dtype=np.float64))  # 0 of one token, not minus 0

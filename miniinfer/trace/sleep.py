@@ -45,6 +45,7 @@ class SleepingRun:
     _step_params: list[SamplingParams]
     _budget: TraceBudget
     _asleep: _Asleep | None = None
+    _known: tuple[KnownStep, ...] = ()  # of the first records; replaced, never changed
 
     @property
     def asleep(self) -> bool:
@@ -93,12 +94,14 @@ class SleepingRun:
 
     def known_steps(self) -> list[KnownStep]:
         """All steps so far, without what is large. From any thread, without waking it: a list that is given up is
-        replaced and never changed, and the steps are known before it is."""
+        replaced and never changed, and the steps are known before it is. The same step is the same object each time."""
         records, settings = self._records, list(self._step_params)
-        asleep = self._asleep
+        asleep, known = self._asleep, self._known
         if asleep is not None:
             return list(asleep.steps)
-        return [KnownStep.of(record, params) for record, params in zip(records, settings, strict=False)]
+        new = zip(records[len(known) :], settings[len(known) :], strict=False)
+        self._known = known = (*known, *(KnownStep.of(record, params) for record, params in new))
+        return list(known)
 
     def _rouse(self) -> None:
         asleep = self._asleep

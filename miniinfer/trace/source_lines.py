@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,23 +13,35 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import miniinfer
+from miniinfer.trace.compiled_source import called_in, functions, with_inner
 
 if TYPE_CHECKING:
     from miniinfer.engine.stage import StageFunction
 
 PACKAGE = Path(miniinfer.__file__).parent
-MOST_CALLED = 12  # functions beside the stage's own
+CORE = PACKAGE / "native"
+SHOWN = tuple(f"{PACKAGE / folder}{os.sep}" for folder in ("engine", "native"))
+MOST_CALLED = 12  # functions beside the stage's own, and the compiled ones
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """lines: from line number `start` of `file` on (a path inside the package). ran: numbers of lines that ran."""
+    """lines: from line number `start` of `file` on (a path inside the package). ran: numbers of lines that ran, none of
+    a compiled function, whose lines are not traced."""
 
     name: str
     file: str
     start: int
     lines: tuple[str, ...]
     ran: frozenset[int]
+
+    @property
+    def compiled(self) -> bool:
+        return self.file.endswith(".cpp")
+
+    @property
+    def ran_lines(self) -> list[str]:
+        return [line for n, line in enumerate(self.lines, self.start) if n in self.ran]
 
 
 class LineTrace:
@@ -39,9 +52,10 @@ class LineTrace:
 
     @contextmanager
     def watching(self, fn: StageFunction) -> Iterator[None]:
-        """Around the call. An observer's own calls are left out, as is everything outside the engine and fn's file."""
+        """Around the call. An observer's own calls are left out, as is all that neither the engine nor its compiled
+        twin runs."""
         self._ran = {fn.__code__: set()}
-        folder, own = str(PACKAGE / "engine"), fn.__code__
+        own = fn.__code__
 
         def local(frame: FrameType, event: str, arg: Any) -> Any:
             if event == "line":
@@ -50,7 +64,7 @@ class LineTrace:
 
         def enter(frame: FrameType, event: str, arg: Any) -> Any:
             code = frame.f_code
-            if not (code is own or code.co_filename.startswith(folder)) or not _below(frame, own):
+            if not (code is own or code.co_filename.startswith(SHOWN)) or not _below(frame, own):
                 return None
             self._ran.setdefault(code, set())
             return local
@@ -63,7 +77,8 @@ class LineTrace:
             sys.settrace(before)
 
     def sources(self) -> tuple[SourceText, ...]:
-        """The stage's own function first, then the others in the order in which they were entered."""
+        """The stage's own function first, then those of the engine in the order in which they were entered, then those
+        that stand around the compiled core, and what of it they called."""
         inner = {code: ran for code, ran in self._ran.items() if code.co_name.startswith("<")}  # comprehensions
         found = []
         for code, ran in self._ran.items():
@@ -71,7 +86,15 @@ class LineTrace:
                 same_file = (lines for other, lines in inner.items() if other.co_filename == code.co_filename)
                 found.append(source_of(code, ran.union(*same_file)))
         # A property only gives a number a name.
-        return tuple(source for source in found if source.lines[0].strip() != "@property")[: 1 + MOST_CALLED]
+        own, *others = (source for source in found if source.lines[0].strip() != "@property")
+        python = [own, *sorted(others, key=lambda source: "/native/" in source.file)[:MOST_CALLED]]
+        called = called_in(line for source in python for line in source.ran_lines)
+        return (*python, *map(_compiled, with_inner(CORE, called)))
+
+
+def _compiled(name: str) -> SourceText:
+    file, start, lines = functions(CORE)[name]
+    return SourceText(f"mi_{name}", file.relative_to(PACKAGE.parent).as_posix(), start, lines, frozenset())
 
 
 def source_of(code: CodeType, ran: set[int]) -> SourceText:
@@ -80,7 +103,8 @@ def source_of(code: CodeType, ran: set[int]) -> SourceText:
     file = path.relative_to(PACKAGE.parent).as_posix() if path.is_relative_to(PACKAGE) else path.name
     lines = [line.rstrip("\n") for line in lines]
     inside = frozenset(ran) & frozenset(range(start + 1, start + len(lines)))
-    return SourceText(code.co_name, file, start, tuple(lines), inside)
+    name = code.co_qualname.rpartition("<locals>.")[2]  # Linear.__call__
+    return SourceText(name, file, start, tuple(lines), inside)
 
 
 def _below(frame: FrameType, own: CodeType) -> bool:

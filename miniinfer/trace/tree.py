@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from miniinfer.trace.compare import compare_tokens
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import NextToken, TokenInfo
 from miniinfer.trace.run import ForceToken, Run
@@ -122,7 +123,7 @@ def _node(run: Run, trunk: Run | None, depth: int) -> TreeNode:
         instead = _edge(trunk.next_token(edit.step)) if trunk is not None else None
     return TreeNode(
         run, depth, isinstance(edit, ForceToken), output, edge, instead,
-        _first_difference(run, trunk) if trunk is not None else None, _share(run, trunk),
+        compare_tokens(run, trunk).first_difference if trunk is not None else None, _share(run, trunk),
     )
 
 
@@ -148,9 +149,3 @@ def _share(run: Run, trunk: Run | None) -> KVShare | None:
         None if shared is None else shared * cache.position_bytes,
         None if blocks is None else blocks * cache.block_bytes,
     )
-
-
-def _first_difference(run: Run, trunk: Run) -> int | None:
-    prompt = run.info.num_prompt_tokens
-    pairs = zip(run.tokens[prompt:], trunk.tokens[prompt:], strict=False)
-    return next((i for i, (a, b) in enumerate(pairs) if a.token_id != b.token_id), None)

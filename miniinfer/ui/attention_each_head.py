@@ -21,6 +21,7 @@ from miniinfer.trace.shift import moved_by_rows
 from miniinfer.ui.attention_look import Look, head_picker, twin
 from miniinfer.ui.figure import draw_figure
 
+MAP = 9 * 14  # px: with the figure above it, what a screen of 900 px has room for
 ALL = "attention_all_off"  # the session's key: ((run, position), moved [L, H], likeliest token then)
 ONE, KEPT = "attention_one_off", 8  # the same of single layers, by (run, position, layer); so many are kept
 Moved = tuple[FloatArray, list[list[int]]]  # [layers, H] probability moved, and the likeliest token then
@@ -30,20 +31,22 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     """A figure of its own: the heads of this layer, or the map of all."""
     model = run.info.model
     key = (run.info.run_id, look.position)
-    title, button = st.columns([2, 1], vertical_alignment="center")
+    place = title = st.empty()  # the title stands alone in it once there is nothing left to try
     kept = st.session_state.get(ALL)
-    if (kept is None or kept[0] != key) and button.button(
-        f"Try all {model.num_layers * model.num_heads} heads", key="attention_each", width="stretch",
-        help=f"{model.num_layers} steps of {model.num_heads} rows: about as long as {2 * model.num_layers} tokens.",
-    ):
-        with st.spinner("Knocking out one head after another…"):
-            kept = st.session_state[ALL] = (key, *_moved(look, run, range(model.num_layers)))
+    if kept is None or kept[0] != key:
+        title, button = place.columns([2, 1], vertical_alignment="center")
+        if button.button(
+            f"Try all {model.num_layers * model.num_heads} heads", key="attention_each", width="stretch",
+            help=f"{model.num_layers} steps of {model.num_heads} rows: about as long as {2 * model.num_layers} tokens.",
+        ):
+            with st.spinner("Knocking out one head after another…"):
+                kept = st.session_state[ALL] = (key, *_moved(look, run, range(model.num_layers)))
     whole = kept is not None and kept[0] == key
     moved, best = kept[1:] if kept is not None and whole else _of_layer(look, run)
     layer, head = divmod(int(moved.argmax()), moved.shape[1])
     where = f"layer {layer}, head {head}" if whole else f"head {head}"
     which = "of the model" if whole else f"of layer {look.layer}"
-    title.text(
+    (place if whole else title).text(  # what stood in the place is gone then
         f"Each head {which} knocked out alone at this position: {where} "
         f"moves most, {points(float(moved[layer, head]))[1:]} of the probability."
         f"{' A click chooses a head.' if whole else ''}"
@@ -51,7 +54,8 @@ def draw_each_head(look: Look, run: LiveRun) -> None:
     if whole:
         most = max(float(moved.max()), 1e-6)
         draw_figure(
-            heads_map(moved, (look.layer, look.head), "moved", look.colours, most=most), "attention_each_map",
+            heads_map(moved, (look.layer, look.head), "moved", look.colours, most=most, height=MAP),
+            "attention_each_map",
             f"Probability moved by each head, knocked out alone at position {look.position}",
             on_pick=head_picker(look),
         )

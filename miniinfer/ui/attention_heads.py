@@ -8,14 +8,16 @@ import streamlit as st
 
 from miniinfer.figures.attention_heads_plots import heads_map
 from miniinfer.figures.attention_tables import heads_table
+from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
 from miniinfer.trace.head_kinds import FEWEST_ROWS, KINDS, MEANINGS, MIXED, THRESHOLDS, HeadScores
 from miniinfer.trace.head_scores import PROBE_TOKENS, HeadScoreBook, probe_ids, probe_scores, sampled_positions
-from miniinfer.ui.attention_look import Look, choose_head, head_picker
+from miniinfer.ui.attention_look import Look, choose_head, head_picker, mark_row, marked_row
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.table_twin import draw_saves
 
 RUN, PROBE = "this run", "a text that repeats"
+TABLE, ORDER = "attention_heads_table", "attention_heads_order"  # the table, and the head of each of its lines
 SHARE = st.column_config.NumberColumn(format="percent", width=96)
 
 
@@ -34,12 +36,16 @@ def draw_heads(look: Look) -> None:
     if not kinds:
         st.text("There are too few positions yet to tell what a head does: step on, or choose the text that repeats.")
         return
-    kind = right.segmented_control(
-        "The map shows the weight on", kinds, default=kinds[0],
-        key=f"attention_kind_{'probe' if source == PROBE else 'run'}", persist_state="session",
-    )
-    kind = kind if kind in kinds else kinds[0]
-    st.text(_sentence(look, scores, source or RUN))
+    where = "probe" if source == PROBE else "run"
+    # Always the same kinds and default: Streamlit would forget the choice if they changed with the step.
+    first = st.session_state.setdefault(f"attention_first_kind_{where}", kinds[0])
+    wanted = right.segmented_control(
+        "The map shows the weight on", KINDS, default=first, key=f"attention_kind_{where}", required=True,
+        persist_state="session",
+    ) or first  # fmt: skip
+    kind = wanted if wanted in kinds else kinds[0]
+    instead = "" if kind == wanted else f" Too few rows here can show {wanted}; the map shows {kind}."
+    st.text(_sentence(look, scores, source or RUN) + instead)
     figure = heads_map(
         scores.scores[kind], (look.layer, look.head), f"on {kind}", look.colours, most=1.0
     )
@@ -48,10 +54,12 @@ def draw_heads(look: Look) -> None:
     )
     table = heads_table(scores, look.run.info.model.group_size)
     table = table.sort_values(kind, ascending=False, kind="stable", ignore_index=True)
-    st.session_state["attention_heads_order"] = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
+    order = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
+    st.session_state[ORDER] = order
+    mark_row(TABLE, order.index((look.layer, look.head)))
     st.dataframe(
-        table, key="attention_heads_table", hide_index=True, width="stretch", height=206, row_height=26,
-        column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row",
+        table, key=TABLE, hide_index=True, width="stretch", height=206, row_height=26,
+        column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row-required",
         placeholder="",
     )
     left, *places = st.columns([8, 2, 2], vertical_alignment="center")
@@ -64,7 +72,7 @@ def draw_heads(look: Look) -> None:
     draw_saves(table, "attention_heads", "heads.csv", places)
     with st.expander("What do the names mean?"):
         for name in KINDS:
-            st.text(f"{name}: at least {THRESHOLDS[name]:.0%} of the weight, on average, {MEANINGS[name]}.")
+            st.text(f"{name}: at least {percent(THRESHOLDS[name])} of the weight, on average, {MEANINGS[name]}.")
         st.text(
             f"A head is named by the first of these that it reaches, in this order, else “{MIXED}”. The thresholds "
             "are conventions; the table has the numbers. A kind that fewer than "
@@ -126,7 +134,6 @@ def _sentence(look: Look, scores: HeadScores, source: str) -> str:
 
 
 def _from_table() -> None:
-    rows = st.session_state["attention_heads_table"]["selection"]["rows"]
-    order = st.session_state.get("attention_heads_order", [])
-    if rows and rows[0] < len(order):
-        choose_head(*order[rows[0]])
+    row, order = marked_row(TABLE), st.session_state.get(ORDER, [])
+    if row is not None and row < len(order):
+        choose_head(*order[row])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from miniinfer.faults.knock_out import Scaling, WhatIf
@@ -25,6 +23,8 @@ HERE, EVERYWHERE = "at this position only", "at every position"
 AT_ONCE = 128  # positions up to which "at every position" is computed without being asked
 KEPT = 8  # results kept, so that a rerun does not compute them again
 SHOWN, TABLE = 8, 60
+SHIFTS = "attention_shifts"  # the session's key of the results kept
+Question = tuple[str, int, tuple[Scaling, ...], bool]  # run, position, what is scaled, whether at every position
 
 
 def draw_knock_out(look: Look) -> None:
@@ -38,12 +38,13 @@ def draw_knock_out(look: Look) -> None:
             help="At this position only: its row alone is computed again and reads the keys and values that the "
             "healthy run cached. At every position: the whole text up to here is computed again.",
         ) == EVERYWHERE  # fmt: skip
-        ready = not everywhere or look.position < AT_ONCE or st.button(
+        key = (run.info.run_id, look.position, scalings, everywhere)
+        ready = not everywhere or look.position < AT_ONCE or key in st.session_state.get(SHIFTS, {}) or st.button(
             f"Compute {look.position + 1:,} positions", key="attention_knock_compute", width="stretch",
             help="The text is prefilled again beside the run, in steps of 256 positions.",
         )  # fmt: skip
     with right:
-        shift = _shift(look, run, scalings, everywhere, compute=ready)
+        shift = _shift(look, run, key) if ready else None
         if shift is None:
             st.text("The next token with and without will stand here once the positions are computed.")
         else:
@@ -85,16 +86,11 @@ def _settings(look: Look) -> tuple[tuple[Scaling, ...], str]:
     return tuple(scalings), f"Without {named}" if factor == 0 else f"With {named} times {factor:g}"
 
 
-def _shift(
-    look: Look, run: LiveRun, scalings: tuple[Scaling, ...], everywhere: bool, *, compute: bool
-) -> Shift | None:
-    """Computed beside the run, one step of the engine at a time, so that others are not kept waiting."""
-    key = (run.info.run_id, look.position, scalings, everywhere)
-    kept: dict[Any, Shift] = st.session_state.setdefault("attention_shifts", {})
+def _shift(look: Look, run: LiveRun, key: Question) -> Shift:
+    """Kept, or computed beside the run, one step of the engine at a time, so that others are not kept waiting."""
+    kept: dict[Question, Shift] = st.session_state.setdefault(SHIFTS, {})
     if key not in kept:
-        if not compute:
-            return None
-        kept[key] = what_if(look, run, scalings, everywhere)
+        kept[key] = what_if(look, run, *key[2:])
         while len(kept) > KEPT:
             del kept[next(iter(kept))]
     return kept[key]
@@ -137,8 +133,8 @@ def _show(look: Look, shift: Shift, label: str) -> None:
         f"{label}: the next token after position {look.position}",
     )
     st.caption(
-        "After the position looked at, softmax of the model's logits; no setting of the sampler. Computed in a "
-        "throwaway copy of the sequence that was released again: the run itself is untouched. Figures: computed."
+        "Softmax of the logits after this position, no sampler settings; in a throwaway copy: the run is untouched. "
+        "Figures: computed."
     )
     twin(
         f"The {TABLE} tokens that moved most", "attention_movers",

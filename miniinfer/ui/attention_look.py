@@ -19,7 +19,7 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import FloatArray, TokenInfo
 from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 
 T = TypeVar("T")
 LAYER, HEAD, POSITION, KEY = "attention_layer", "attention_head", "attention_position", "attention_key"
@@ -84,9 +84,8 @@ class Look:
 
 
 def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provenance, file_name: str) -> None:
-    """A folded table twin, made when it is opened: what nobody looks at costs nothing when the cursor moves."""
-    folded = st.expander(title, key=f"{key}_fold", on_change="rerun")
-    if folded.open:
+    """A folded table twin, made when it is opened."""
+    if (folded := opened_fold(title, f"{key}_fold")) is not None:
         with folded:
             draw_table_twin(make(), key, source, file_name)
 
@@ -94,6 +93,20 @@ def twin(title: str, key: str, make: Callable[[], pd.DataFrame], source: Provena
 def choose_head(layer: int, head: int) -> None:
     """From a callback: the selectors above show it at once."""
     st.session_state[LAYER], st.session_state[HEAD] = layer, head
+
+
+def mark_row(key: str, row: int | None) -> None:
+    """Before a table whose rows can be chosen is drawn: mark the row of what is chosen now, whichever way it was."""
+    rows = [] if row is None else [row]
+    kept = st.session_state.get(key)
+    if (kept["selection"]["rows"] if kept else []) != rows:
+        st.session_state[key] = {"selection": {"rows": rows}}
+
+
+def marked_row(key: str) -> int | None:
+    """In the callback of such a table: the row that was chosen in it."""
+    rows: list[int] = st.session_state[key]["selection"]["rows"]
+    return rows[0] if rows else None
 
 
 def head_picker(look: Look) -> Callable[[Any, Any], None]:

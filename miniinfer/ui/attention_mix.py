@@ -7,6 +7,7 @@ import streamlit as st
 
 from miniinfer.figures.attention_mix_plots import heads_added_figure, mix_figure, mix_order
 from miniinfer.figures.attention_tables import heads_added_table, mix_table
+from miniinfer.figures.attention_words import share_of
 from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
 from miniinfer.ui.attention_look import Look, twin
@@ -55,12 +56,13 @@ def _sentence(look: Look) -> str:
     by_weight, by_share = int(row.pattern.argmax()), int(np.abs(row.shares).argmax())
     told = (
         f"The largest weight, {percent(float(row.pattern[by_weight]))}, is on “{look.text(by_weight)}” at {by_weight}; "
-        f"it makes {float(row.shares[by_weight]):.1%} of z."
+        f"it makes {share_of(float(row.shares[by_weight]))} of z."
     )
     if by_share != by_weight:
         told += (
-            f" Most of z, {float(row.shares[by_share]):.1%}, comes from “{look.text(by_share)}” at {by_share} with a "
-            f"weight of {percent(float(row.pattern[by_share]))}: a weight counts only as far as the value is long."
+            f" Most of z, {share_of(float(row.shares[by_share]))}, comes from “{look.text(by_share)}” at {by_share} "
+            f"with a weight of {percent(float(row.pattern[by_share]))}: a weight counts only as far as the value is "
+            "long."
         )
     total = float(row.outputs.sum())
     return f"{told} The heads' parts have {total:.3g} of length together and {row.attn_out:.3g} once added up."

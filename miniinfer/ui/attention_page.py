@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from miniinfer.errors import MiniInferError
-from miniinfer.figures.attention_words import RECORDED, SINK, reads_sentence
+from miniinfer.figures.attention_words import RECORDED, SINK, reads_sentence, share_of
 from miniinfer.trace.run import Run
 from miniinfer.ui.attention_heads import draw_heads
 from miniinfer.ui.attention_knock_out import draw_knock_out
@@ -91,12 +91,14 @@ def _draw(session: Session, run: Run, length: int) -> None:
 def _head_fields(run: Run, layer_at: DeltaGenerator, head_at: DeltaGenerator) -> tuple[int, int]:
     """Layer and head; at first the one that the run itself suggests."""
     model, first = run.info.model, run.info.default_head or (0, 0)
+    # A click on a map sets both, which Streamlit warns of where a field has a default of its own.
+    st.session_state.setdefault(LAYER, first[0])
+    st.session_state.setdefault(HEAD, first[1])
     layer = layer_at.number_input(
-        "Layer", 0, model.num_layers - 1, value=first[0], key=_kept(LAYER, model.num_layers - 1),
-        persist_state="session",
+        "Layer", 0, model.num_layers - 1, key=_kept(LAYER, model.num_layers - 1), persist_state="session"
     )
     head = head_at.number_input(
-        "Head", 0, model.num_heads - 1, value=first[1], key=_kept(HEAD, model.num_heads - 1), persist_state="session"
+        "Head", 0, model.num_heads - 1, key=_kept(HEAD, model.num_heads - 1), persist_state="session"
     )
     return int(layer), int(head)
 
@@ -116,6 +118,6 @@ def _sink_here(look: Look) -> str:
         return "This row sees the first token only."
     return (
         f"Here: the first token's value has the length {lengths[0]:.3g}, the median of the others is "
-        f"{float(np.median(lengths[1:])):.3g}; with {look.row.pattern[0]:.1%} of the weight it makes "
-        f"{float(look.row.shares[0]):.1%} of z."
+        f"{float(np.median(lengths[1:])):.3g}; with {share_of(float(look.row.pattern[0]))} of the weight it makes "
+        f"{share_of(float(look.row.shares[0]))} of z."
     )

@@ -69,10 +69,11 @@ def _sentence(look: Look, rotation: Rotation) -> str:
     q, k = rotation.position, rotation.key
     far = " and ".join(f"{shift:,}" for shift in SHIFTS[-2:])
     steps = ", ".join([*(f"{shift:,}" for shift in SHIFTS[1:-2]), far])
-    moved = ", ".join(f"{score:.5f}" for score in rotation.shifted[1:])
+    score, *moved = (f"{score:.5f}" for score in rotation.shifted)
+    stays = f"it stays {score}" if {*moved} == {score} else f"it is {', '.join(moved)}; what differs is rounding"
     return (
         f"Query “{look.text(q)}” at {q} and key “{look.text(k)}” at {k}, {q - k} apart: q · k is "
         f"{float(rotation.products.sum()):.5f} after the rotation and {float(rotation.products_before.sum()):.5f} "
-        f"without it; the score is {rotation.shifted[0]:.5f}. Both moved on by {steps} positions, it is {moved}: "
-        "the distance alone counts, and what is left is rounding."
+        f"without it; the score is {score}. With both moved on by {steps} positions {stays}: the distance alone "
+        "counts."
     )

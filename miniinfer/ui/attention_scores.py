@@ -11,7 +11,9 @@ from miniinfer.figures.attention_tables import maps_table, recorded_row_table, r
 from miniinfer.figures.attention_words import RECORDED
 from miniinfer.provenance import Provenance
 from miniinfer.trace.attention import HeadMaps, head_maps, pooled_head_maps
-from miniinfer.ui.attention_look import KEY, Look, twin
+from miniinfer.trace.pooling import pool_head
+from miniinfer.trace.records import ByteArray, FloatArray
+from miniinfer.ui.attention_look import KEY, Look, mark_row, marked_row, twin
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
@@ -19,7 +21,7 @@ from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
 HEIGHT = 352
 STRONGEST = 32  # keys of a longer row that stand in its table; all of them are folded, for they cost time to draw
-NUMBER = st.column_config.NumberColumn(format="%.6f")
+ROW, ROW_KEYS = "attention_row_table", "attention_row_keys"  # the table of the row, and the key of each of its lines
 COLUMNS = {
     "key": st.column_config.NumberColumn(width=60),
     "q·k": st.column_config.NumberColumn(format="%.6f", help="The product of the query with this key, after RoPE."),
@@ -62,6 +64,8 @@ def _row(look: Look, maps: HeadMaps) -> None:
     row = look.row
     total = float(row.exps.sum(dtype=np.float64))
     best = int(row.pattern.argmax())
+    weight, quotient = f"{float(row.pattern[best]):.6f}", f"{float(row.exps[best]) / total:.6f}"
+    kept = "" if quotient == weight else f", kept as {weight} in {look.run.info.dtype}"
     long = look.length > WHOLE
 
     def table(strongest: int | None) -> pd.DataFrame:
@@ -73,19 +77,26 @@ def _row(look: Look, maps: HeadMaps) -> None:
     shown = table(STRONGEST if long else None)
     left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     left.text(
-        f"The row of the query, to check by hand: largest score {float(row.scaled.max()):.6f}; the exps of "
-        f"{len(row.exps):,} keys sum to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
-        f"{float(row.pattern[best]):.6f}."
+        f"The query's row, to check by hand: largest score {float(row.scaled.max()):.6f}; {len(row.exps):,} exps sum "
+        f"to {total:.6f}; key {best}: {float(row.exps[best]):.6f} ÷ {total:.6f} = "
+        f"{quotient}{kept}."
     )
     draw_saves(whole, "attention_row", "row.csv", places)
-    picked = st.dataframe(
-        shown, key="attention_row_table", hide_index=True, column_config=COLUMNS, width="stretch", height=200,
-        row_height=26, on_select="rerun", selection_mode="single-row", placeholder="",
+    keys = [min(key, look.position) for key in shown["key"].tolist()]
+    st.session_state[ROW_KEYS] = keys
+    chosen = st.session_state.get(KEY)
+    mark_row(ROW, keys.index(chosen) if chosen in keys else None)
+    st.dataframe(
+        shown, key=ROW, hide_index=True, column_config=COLUMNS, width="stretch", height=200, row_height=26,
+        on_select=_from_row, selection_mode="single-row", placeholder="",
     )
-    if rows := picked["selection"]["rows"]:
-        st.session_state[KEY] = min(int(shown["key"].iloc[min(rows[0], len(shown) - 1)]), look.position)
     if long:
         twin(f"All {len(row.pattern):,} keys of the row", "attention_keys", whole, Provenance.COMPUTED, "row.csv")
+
+
+def _from_row() -> None:
+    row, keys = marked_row(ROW), st.session_state.get(ROW_KEYS, [])
+    st.session_state[KEY] = keys[row] if row is not None and row < len(keys) else None
 
 
 def _maps(look: Look, pooled: bool) -> HeadMaps:
@@ -101,15 +112,25 @@ def _maps(look: Look, pooled: bool) -> HeadMaps:
 def _recorded_maps(look: Look, pooled: bool) -> HeadMaps:
     if pooled:
         cell = -(-look.length // WHOLE)
-        cells = np.square(look.run.head_map(look.layer, look.head, cell).astype(np.float32) / 255)
-        size = -(-look.length // cell)
-        return HeadMaps(0, 0, cell, {"pattern": cells[:size, :size]})
+        cells = pool_head(([_recorded_row(look, i)] for i in range(look.length)), look.length, cell)
+        return HeadMaps(0, 0, cell, {"pattern": _weights(cells)})
     start, stop = window(look.length, look.position)
     weights = np.zeros((stop - start, stop - start), np.float32)
     for i in range(start, stop):
-        row = look.run.head_rows(look.layer, look.head, i, i + 1)
-        weights[i - start, : i + 1 - start] = np.square(row[start:].astype(np.float32) / 255)
+        weights[i - start, : i + 1 - start] = _weights(_recorded_row(look, i)[start:])
     return HeadMaps(start, start, 1, {"pattern": weights})
+
+
+def _recorded_row(look: Look, position: int) -> ByteArray:
+    """[position + 1]; where the first token is hidden it has no weight."""
+    row = look.run.head_rows(look.layer, look.head, position, position + 1).copy()
+    row[: int(look.hide_first)] = 0
+    return row
+
+
+def _weights(kept: ByteArray) -> FloatArray:
+    """From 8 bits on a square-root scale."""
+    return np.square(kept.astype(np.float32) / 255)
 
 
 def window(length: int, position: int) -> tuple[int, int]:

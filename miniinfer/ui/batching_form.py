@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import pandas as pd
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.store.saved_batch import SavedSet
 from miniinfer.trace.batch_settings import BatchRequest
 
 MAX_REQUESTS = 16
@@ -74,6 +76,20 @@ def _request(name: str, row: Mapping[str, Any]) -> BatchRequest:
 def with_arrivals(frame: pd.DataFrame, arrivals: Sequence[int]) -> pd.DataFrame:
     """The same table with other arrival steps, one a row."""
     return frame.assign(arrival=list(arrivals))
+
+
+def saved_set(preset: str, own: str | None, frame: pd.DataFrame, settings: Mapping[str, Any]) -> SavedSet:
+    """Rows with plain values; an empty cell is null."""
+    rows = json.loads(frame.reindex(columns=list(COLUMNS)).to_json(orient="records", double_precision=15))
+    return SavedSet(preset, own, tuple(rows), dict(settings))
+
+
+def frame_of_set(saved: SavedSet) -> pd.DataFrame:
+    """The table as it was typed."""
+    frame = pd.DataFrame(list(saved.rows), columns=list(COLUMNS))
+    for name in REALS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
+    return frame
 
 
 def _absent(value: Any) -> bool:

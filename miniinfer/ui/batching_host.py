@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from miniinfer.errors import BadInputError, MiniInferError
@@ -14,6 +14,7 @@ from miniinfer.trace.batch_run import BatchRun
 from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
 from miniinfer.trace.batch_tally import BatchTally
 from miniinfer.ui.batching_ask import BatchAsk
+from miniinfer.ui.batching_keep import BatchKeeper
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class SessionBatch:
         self.number = 0
         self.error: str | None = None
         self.lent = False  # it was given up for others, and nobody has been told yet
+        self.keep = BatchKeeper(session)
+        self.resume = 0  # the step that it had come to before its tab was loaded anew
+        self.abort_again: dict[str, int] = {}  # after which step these were aborted then
         self._tally: BatchTally | None = None
         self._entries: list[dict[str, Any]] = []
         self._charged = 0
@@ -55,8 +59,15 @@ class SessionBatch:
         with self.lock:
             return self._in_engine(lambda run: run.trace) if self.run is not None else None
 
-    def start(self, requests: Sequence[BatchRequest], settings: BatchSettings, name: str) -> None:
-        """Let the old batch go and make a new one; no step is run. Raises MiniInferError, and the old one stays."""
+    def start(
+        self, requests: Sequence[BatchRequest], settings: BatchSettings, name: str, *, resume: int = 0,
+        aborted: Mapping[str, int] | None = None,
+    ) -> None:
+        """Let the old batch go and make a new one; no step is run. Raises MiniInferError, and the old one stays.
+
+        resume: the browser will ask for this step by itself, for the batch had come so far before. aborted: the
+        requests that were ended then, after which step; they will be again.
+        """
         with self.lock:
             model = self.model()
             made = self._session.host.worker.call(
@@ -69,6 +80,14 @@ class SessionBatch:
             self.run, self.name, self.device = made, name, model.device.upper()
             self._tally = BatchTally(made.requests, tuple(made.refused), made.engine.kv_cache.block_bytes)
             self.number += 1
+            self.resume, self.abort_again = resume, dict(aborted or {})
+            self._in_engine(self._abort_as_before)
+            self.keep.changed()
+
+    def _abort_as_before(self, run: BatchRun) -> None:
+        for name in [name for name, step in self.abort_again.items() if step == len(run.steps)]:
+            del self.abort_again[name]
+            run.abort(name)
 
     def model(self) -> LoadedModel:
         """The session's model. Raises BadInputError if there is none, or the tab has been closed."""
@@ -103,6 +122,7 @@ class SessionBatch:
             while self.run is not None and len(self._entries) < want and time.monotonic() < end:
                 if not self._in_engine(self._step):
                     break
+            self.keep.changed()
 
     def finish(self) -> None:
         """Step to the end."""
@@ -119,6 +139,7 @@ class SessionBatch:
         except MiniInferError:
             run.release()
             raise
+        self._abort_as_before(run)
         return True
 
     def charge(self, step: BatchStep, otherwise: str) -> int:
@@ -139,6 +160,7 @@ class SessionBatch:
             if self.run is None:
                 raise BadInputError("There is no batch to end a request of.")
             self._in_engine(lambda run: run.abort(request_id))
+            self.keep.changed()
 
     def message(self, ask: int, have: int) -> bytes | None:
         """What the browser lacks, as docs/batching-message.md describes it; None without a batch."""
@@ -148,7 +170,7 @@ class SessionBatch:
             trace = self._in_engine(lambda run: run.trace)
             return encode_batch(
                 trace, self.run_id, self.name, self._entries, device=self.device, ask=ask,
-                have=min(have, len(self._entries)), error=self.error,
+                have=min(have, len(self._entries)), resume=self.resume, error=self.error,
             )  # fmt: skip
 
     def handle(self, ask: BatchAsk) -> None:
@@ -171,6 +193,7 @@ class SessionBatch:
             return False
         try:
             if self.run is not None:
+                self.keep.returning = self.keep.as_it_stands()
                 self.release()
                 self.lent = True
             return True

@@ -78,8 +78,10 @@ def draw_lesson(look: BatchLook) -> None:
 def verdict(static: BatchOutcome, continuous: BatchOutcome) -> str:
     """What the two differ in, in a sentence of numbers."""
     s, c = static.totals, continuous.totals
+    tokens = f"{s.num_new_tokens:,} tokens"
+    if c.num_new_tokens != s.num_new_tokens:
+        tokens = f"{s.num_new_tokens:,} tokens static and {c.num_new_tokens:,} continuous"
     return (
-        f"Static: {s.wasted_slots:,} of {static.computed_slots:,} slots wasted, {s.wall_ms / 1000:.2f} s. "
-        f"Continuous: {c.wasted_slots:,} of {continuous.computed_slots:,}, {c.wall_ms / 1000:.2f} s for the same "
-        f"requests ({s.num_new_tokens:,} and {c.num_new_tokens:,} tokens)."
+        f"For {tokens}, static batching computed {static.computed_slots:,} slots in {s.wall_ms / 1000:.2f} s, "
+        f"continuous batching {continuous.computed_slots:,} in {c.wall_ms / 1000:.2f} s."
     )

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from miniinfer.config import POLICIES
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.palette import Palette, palette
 from miniinfer.trace.batch_presets import PRESETS, Preset
 from miniinfer.trace.batch_records import BatchTrace
@@ -21,13 +20,9 @@ from miniinfer.ui.session import Session
 
 FORM, VERSION, REFUSED, ERROR = "batching_form", "batching_version", "batching_refused", "batching_error"
 GOTO = "batching_goto"
+BACK = "batching_back"  # what came back when the page was loaded anew, in a sentence
 PRESET, OWN_SETS, CHOSEN = "batching_preset", "batching_own_sets", "batching_chosen"
 OWN = "Own requests"
-POLICY_NAMES = {
-    "fcfs": "first come, first served", "sjf": "shortest first", "prefill-first": "prefill first",
-    "decode-first": "decode first",
-}  # fmt: skip
-assert set(POLICY_NAMES) == set(POLICIES)
 
 
 @dataclass(frozen=True)
@@ -80,19 +75,19 @@ class Form:
             asked = requests_of(self.frame)
         except MiniInferError:
             return True
-        return asked != (list(self.preset.requests), []) or self.settings != _form_of(self.preset).settings
+        return asked != (list(self.preset.requests), []) or self.settings != form_of(self.preset).settings
 
 
 def form() -> Form:
     """The tab's form; at first the first preset."""
     if FORM not in st.session_state:
-        st.session_state[FORM] = _form_of(PRESETS[0])
+        st.session_state[FORM] = form_of(PRESETS[0])
         st.session_state[VERSION] = 0
     found: Form = st.session_state[FORM]
     return found
 
 
-def _form_of(preset: Preset) -> Form:
+def form_of(preset: Preset) -> Form:
     s = preset.settings
     values = {name: getattr(s, name) for name in s.__dataclass_fields__}
     values["num_blocks"] = s.num_blocks or 0
@@ -116,22 +111,18 @@ def keep_own() -> None:
 def start(session: Session) -> bool:
     """A new batch of what the form says; False, with a sentence in ERROR, if there is none to run."""
     filled = form()
-    st.session_state[ERROR] = None
+    st.session_state[ERROR] = st.session_state[BACK] = None
+    st.session_state[REFUSED] = []
     try:
-        requests, refused = requests_of(filled.frame)
+        requests, st.session_state[REFUSED] = requests_of(filled.frame)
         settings = BatchSettings(**(filled.settings | {"num_blocks": filled.settings["num_blocks"] or None}))
+        if not requests and st.session_state[REFUSED]:
+            raise BadInputError("No request is left to run: change them under “Requests and settings”.")
         session.batch.start(requests, settings, filled.name)
     except MiniInferError as error:
         st.session_state[ERROR] = str(error)
         return False
-    st.session_state[REFUSED] = refused
     return True
-
-
-def start_first(session: Session) -> None:
-    """A visit finds a batch there, at its beginning."""
-    if session.batch.run is None and not st.session_state.get(ERROR):
-        start(session)
 
 
 def run_form(session: Session) -> bool:
@@ -139,6 +130,16 @@ def run_form(session: Session) -> bool:
     keep_own()
     st.session_state[CHOSEN] = form().name
     return start(session)
+
+
+def delete_own(session: Session) -> None:
+    """The set in the editor goes, and what it began as stands there again."""
+    filled = form()
+    own_sets().pop(filled.own or "", None)
+    st.session_state[FORM] = form_of(filled.preset)
+    st.session_state[VERSION] += 1
+    st.session_state[CHOSEN] = filled.preset.name
+    start(session)
 
 
 def draw_preset(session: Session) -> None:
@@ -151,7 +152,7 @@ def draw_preset(session: Session) -> None:
         keep_own()
         name = st.session_state[PRESET]
         own = own_sets().get(name)
-        st.session_state[FORM] = own or _form_of(next(p for p in PRESETS if p.name == name))
+        st.session_state[FORM] = own or form_of(next(p for p in PRESETS if p.name == name))
         st.session_state[VERSION] += 1
         start(session)
 
@@ -166,6 +167,10 @@ def draw_preset(session: Session) -> None:
 def draw_notices(session: Session) -> None:
     """What keeps the form from running, and each request that does not run, by name."""
     trace = session.batch.trace
+    back = st.session_state.get(BACK)
+    if back and (trace is None or len(trace.steps) <= session.batch.resume or not session.batch.resume):
+        with st.container(key="batching_back"):
+            st.text(back)
     lines = [st.session_state.get(ERROR), *st.session_state.get(REFUSED, ())]
     lines += trace.refused.values() if trace is not None else []
     lines.append(st.session_state.get(NOTICE))

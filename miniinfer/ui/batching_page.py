@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from miniinfer.ui.batching_back import keep_typed, start_first
 from miniinfer.ui.batching_lesson import draw_lesson
-from miniinfer.ui.batching_look import GOTO, BatchLook, draw_notices, draw_preset, draw_task, run_form, start_first
+from miniinfer.ui.batching_look import GOTO, BatchLook, draw_notices, draw_preset, draw_task, run_form
 from miniinfer.ui.batching_picture import draw_picture
 from miniinfer.ui.batching_proof import draw_proof
 from miniinfer.ui.batching_requests import DRAWN, draw_requests
@@ -61,6 +62,7 @@ def draw_batching(session: Session) -> None:
                 with st.container(key="batching_hidden"):
                     draw_picture(session, follows=chosen in FOLLOW)
             st.session_state[DRAWN] = chosen == REQUESTS
+            keep_typed(session)
             if clicked:  # only now: what was typed last has come with this click
                 if run_form(session):
                     st.session_state[GOTO] = PICTURE if chosen == REQUESTS else chosen

@@ -8,9 +8,10 @@ import streamlit as st
 
 from miniinfer.config import POLICIES, PROCESSOR_NAMES, SamplingParams
 from miniinfer.errors import MiniInferError
-from miniinfer.trace.batch_settings import draw_arrivals
+from miniinfer.trace.batch_settings import POLICY_NAMES, draw_arrivals
+from miniinfer.ui.batching_file import draw_file
 from miniinfer.ui.batching_form import MAX_REQUESTS, MORE, USUAL, with_arrivals
-from miniinfer.ui.batching_look import ERROR, POLICY_NAMES, VERSION, BatchLook, Form, form
+from miniinfer.ui.batching_look import ERROR, VERSION, BatchLook, Form, delete_own, form
 
 DRAWN = "batching_requests_drawn"  # whether the view stood there in the last run
 BASE = "batching_base"
@@ -49,7 +50,7 @@ def draw_requests(look: BatchLook) -> None:
             column_config=_columns(), column_order=COLUMN_SETS[chosen], row_height=ROW,
             height=ROW * (min(MAX_REQUESTS, len(base)) + 2) + 3,
         )
-        _draw_arrivals(filled)
+        _draw_arrivals(filled, look)
     with right:
         filled.settings = _settings(settings, version)
 
@@ -93,7 +94,7 @@ def _columns() -> dict[str, Any]:
     }
 
 
-def _draw_arrivals(filled: Form) -> None:
+def _draw_arrivals(filled: Form, look: BatchLook) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         gap = st.number_input(
             "Mean gap, steps", 0.0, 1000.0, 3.0, 0.5, key="batching_gap", width=150, persist_state="session",
@@ -109,6 +110,12 @@ def _draw_arrivals(filled: Form) -> None:
             st.session_state[VERSION] += 1
 
         st.button("Draw arrivals", key="batching_draw", on_click=draw, help="Fills the column “arrives”.")
+        draw_file()
+        if filled.own is not None:
+            st.button(
+                "Delete this set", key="batching_delete", on_click=lambda: delete_own(look.session),
+                help=f"“{filled.own}” goes, also from what is saved; “{filled.preset.name}” stands here again.",
+            )
 
 
 def _settings(base: dict[str, Any], version: int) -> dict[str, Any]:
@@ -123,7 +130,7 @@ def _settings(base: dict[str, Any], version: int) -> dict[str, Any]:
     policy = st.selectbox(
         "Who is served first", list(POLICIES), index=list(POLICIES).index(base["policy"]), key=key("policy"),
         format_func=POLICY_NAMES.__getitem__,
-        help="Of continuous batching; a static batch is formed in order of arrival.",
+        help="Continuous: who is asked first in each step. Static: who is in the next batch.",
     )
     st.caption(POLICIES[policy])
     paging = st.toggle(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.figures.batching_tables import blocks_table, requests_table, rows_table, timeline_table
+from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.ui.batching_look import BatchLook
 from miniinfer.ui.table_twin import draw_table_twin
@@ -32,8 +33,11 @@ def draw_tables(look: BatchLook) -> None:
             step = int(st.number_input("After step", 1, last, last, 1, key=key, width=160))
     if chosen == "Rows":
         columns = dict.fromkeys(("probability", "raw probability", "margin", "coin"), PROBABILITY)
+        table = rows_table(trace)
+        shown = table.assign(token=table["token"].map(visible))  # a file has the token as it is
         draw_table_twin(
-            rows_table(trace), "batching_rows", BOTH, "batch-rows.csv", columns=columns, height=HEIGHT
+            shown, "batching_rows", Provenance.COMPUTED, "batch-rows.csv", columns=columns, height=HEIGHT,
+            csv=lambda: table,
         )
     elif chosen == "Requests":
         columns = {"TTFT ms": ONE, "TPOT ms": ONE}

@@ -59,8 +59,11 @@ def _detail(session: Session, fault: Fault) -> str:
 
 
 def _run(session: Session, question: Question) -> None:
-    bar = st.progress(0.0, "Healthy and broken: starting")
     answers = st.session_state.setdefault(ANSWERS, {})
+    known = _answer_to(session, question)
+    if known is not None and known.question == question:
+        return  # a double click: the same coins would give the same bits
+    bar = st.progress(0.0, "Healthy and broken: starting")
     try:
         answers[_id(question)] = run_both(session, question, lambda words, share: _show(bar, words, share))
         st.session_state["break_error"] = None
@@ -80,9 +83,7 @@ def _draw_answer(session: Session, question: Question) -> None:
     if error := st.session_state.get("break_error"):
         with st.container(key="break_error_page"):
             st.text(error)
-    answer: Answer | None = st.session_state.get(ANSWERS, {}).get(_id(question))
-    if answer is not None and (session.model is None or session.key != answer.model):
-        answer = None
+    answer = _answer_to(session, question)
     if answer is None:
         _what_will_stand_here(session)
         if question.fault is not None:
@@ -96,6 +97,12 @@ def _draw_answer(session: Session, question: Question) -> None:
         fault = question.fault
         views["Code"] = lambda _answer: draw_code(fault)
     views[draw_views("break_view", list(views), "Side by side")](answer)
+
+
+def _answer_to(session: Session, question: Question) -> Answer | None:
+    """What this model has answered to the fault of the question, perhaps with another prompt or setting."""
+    answer: Answer | None = st.session_state.get(ANSWERS, {}).get(_id(question))
+    return answer if answer is not None and session.model is not None and session.key == answer.model else None
 
 
 def _what_will_stand_here(session: Session) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from miniinfer.faults.fault import Fault
@@ -70,8 +71,14 @@ def draw_side_by_side(answer: Answer) -> None:
             st.text(_no_growth(answer))
     st.caption(
         "Bars: after the logits processors, from the token before the first difference on; bold: taken. Line: newest "
-        f"row of step {pair.first.step if pair.first else 1}. Figures: computed; their twins are under Tables."
+        f"row of step {pair.first.step if pair.first else 1}{_no_point(pair.growth)}. Figures: computed; their twins "
+        "are under Tables."
     )
+
+
+def _no_point(growth: Sequence[float]) -> str:
+    """What the line does not say: 0 has no place on a logarithmic scale."""
+    return "; no point where both are equal, bit for bit" if 0 in growth and any(growth) else ""
 
 
 def _name(answer: Answer) -> str:
@@ -117,7 +124,13 @@ def draw_tables(answer: Answer) -> None:
     )
     frame, file_name, words = tables[chosen or "Tokens"]
     st.caption(words)
-    draw_table_twin(frame, "break", Provenance.COMPUTED, file_name)
+    draw_table_twin(_readable(frame), "break", Provenance.COMPUTED, file_name, csv=lambda: frame)
+
+
+def _readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Blanks and line ends are tokens too: signs stand for them. What is saved has the texts themselves."""
+    texts = [name for name in frame.columns if name in ("token", "token A", "token B")]
+    return frame.assign(**{name: frame[name].map(visible) for name in texts})
 
 
 def draw_code(fault: Fault) -> None:

@@ -47,9 +47,10 @@ def draw_cache_off(look: CostLook) -> None:
         cache_ratio_figure(found.lengths, look.colours, HEIGHT), key="cost_cache_ratio", config=PLOT,
         alt="How many times as long, and how many times as many positions",
     )
-    stats = found.lengths[0].on
+    stats, info = found.lengths[0].on, look.run.info
     sources = {
-        Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round",
+        Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round"
+        + ("; both ways by torch, for the core computes one row at a time" if info.backend == "native" else ""),
         Provenance.COMPUTED: "positions, differences and margins of logits",
     }
     draw_table_twin(cache_off_table(found), "cost_cache_off", sources, "cache-on-off.csv", columns=COLUMNS)
@@ -84,10 +85,11 @@ def _counted(look: CostLook) -> None:
 
 
 def _measure(look: CostLook, say: Say) -> Measurement[CacheOff]:
-    from miniinfer.measure.cache_off import measure_cache_off
+    from miniinfer.measure.cache_off import LENGTHS, TOKENS, measure_cache_off
 
-    prompt = min(look.run.info.num_prompt_tokens, MOST_PROMPT)
-    return measure_cache_off(look.model, list(look.run.seq.token_ids), prompt=prompt)
+    prompt = min(look.run.info.num_prompt_tokens, MOST_PROMPT, max(1, look.most_tokens - TOKENS))
+    lengths = [n for n in LENGTHS if n <= look.most_tokens]
+    return measure_cache_off(look.model, list(look.run.seq.token_ids), prompt=prompt, lengths=lengths)
 
 
 def _verdict(found: CacheOff) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,27 @@ from miniinfer.ui.run_look import LiveRunLook
 
 if TYPE_CHECKING:
     from miniinfer.measure.progress import Measurement
+    from miniinfer.models.loader import LoadedModel
 
 TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
 MAX_RESULTS = 24
 POLL_SECONDS = 0.5
+ROOM = 32  # positions behind a decode step that is measured: its rounds
 
 
 class CostLook(LiveRunLook):
     """A live run, and what was measured beside it."""
+
+    @property
+    def model(self) -> LoadedModel:
+        """That of the run, and its engines compute with the run's backend: what is measured is what runs."""
+        backend = self.run.engine.backend
+        return dataclasses.replace(super().model, choose_backend=lambda _weights: backend)
+
+    @property
+    def most_tokens(self) -> int:
+        """That one step may compute. A measurement keeps to it too: on a server for many, nobody else waits longer."""
+        return self.run.engine.config.max_num_batched_tokens
 
     @property
     def dtype(self) -> str:
@@ -48,6 +62,13 @@ class CostLook(LiveRunLook):
         except MiniInferError as error:
             return str(error)
         return found or "This machine has not been calibrated yet: it takes about two seconds."
+
+
+def decode_length(look: CostLook) -> int:
+    """Positions in the cache about which a decode step of this run is measured: its newest, as far as there is room for
+    the rounds in the model's context."""
+    newest = max(look.run.seq.num_computed_tokens, look.run.info.num_prompt_tokens + 1)
+    return max(1, min(newest, look.run.engine.context_length - ROOM))
 
 
 def task() -> CostTask | None:

@@ -1,4 +1,4 @@
-"""The cost page: what a token costs in time and bytes, in six views. Nothing is measured before a button says so."""
+"""The cost page: what a token costs in time and bytes, in seven views. Nothing is measured before a button says so."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.cost_backends import draw_backends
 from miniinfer.ui.cost_cache_off import draw_cache_off
 from miniinfer.ui.cost_curve import draw_curve
 from miniinfer.ui.cost_look import NOTICE, CostLook, draw_progress, take_in, task
@@ -21,8 +22,8 @@ from miniinfer.ui.session import Session
 from miniinfer.ui.views import draw_views
 
 VIEWS: dict[str, Callable[[CostLook], None]] = {
-    "Where time goes": draw_time, "Why": draw_roofline, "Per token": draw_curve, "Cache on / off": draw_cache_off,
-    "Precision": draw_precision, "Predict": draw_predict,
+    "Where time goes": draw_time, "Why": draw_roofline, "Per token": draw_curve, "Backends": draw_backends,
+    "Cache on / off": draw_cache_off, "Precision": draw_precision, "Predict": draw_predict,
 }  # fmt: skip
 
 

@@ -75,11 +75,12 @@ def draw_precision(look: CostLook) -> None:
     decode = found.runs[0].decode
     asked = found.runs[0].allocator_bytes is not None
     allocator = "" if asked else f"; {look.where}: no device allocator to ask"
+    program = "; all by torch, for the core has no bfloat16" if look.run.info.backend == "native" else ""
     sources = {
         Provenance.COMPUTED: "bytes of the tensors; logit difference (the largest) and mean KL to the first, over the "
         f"{found.num_shared} places with the same text before them",
         Provenance.MEASURED: f"prefill once, after a warm-up; decode the median of {decode.rounds} steps, "
-        f"{decode.warm_up} before thrown away; ratio by round{allocator}",
+        f"{decode.warm_up} before thrown away; ratio by round{program}{allocator}",
     }
     draw_table_twin(precision_table(found), "cost_precision", sources, "precision.csv", columns=COLUMNS)
     with st.expander("What does each precision keep?"):
@@ -139,14 +140,13 @@ def _measure(look: CostLook, params: SamplingParams, say: Say) -> Measurement[Pr
     models: dict[str, ModelLike] = {info.dtype: model}
     for dtype in others:
         say(f"loading the model in {dtype}")
-        loaded = load_model(
-            model.source, device=info.device, dtype=dtype, choose_backend=model.choose_backend
-        )
+        loaded = load_model(model.source, device=info.device, dtype=dtype)
         if loaded.config != model.config:
             raise MiniInferError("The model's file has changed since this run began: start a new run.")
         models[dtype] = loaded
     ordered = {dtype: models[dtype] for dtype in (*DTYPES, info.dtype) if dtype in models}
-    return measure_precision(ordered, look.run.seq.token_ids[: info.num_prompt_tokens], params)
+    prompt = look.run.seq.token_ids[: info.num_prompt_tokens]
+    return measure_precision(ordered, prompt, params, one_pass=look.most_tokens)
 
 
 def _verdict(look: CostLook, found: PrecisionComparison) -> str:

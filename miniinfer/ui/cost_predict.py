@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from dataclasses import dataclass
 
 import streamlit as st
 
+from miniinfer.errors import MiniInferError
 from miniinfer.figures.cost_comparisons import bars_figure
 from miniinfer.figures.cost_words import ms, times
+from miniinfer.figures.kv_words import count
+from miniinfer.provenance import Provenance
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.cost_look import CostLook
 from miniinfer.ui.cost_time import run_steps_table
-from miniinfer.ui.page import card, run_action
+from miniinfer.ui.page import card, run_action, to_first_token
 from miniinfer.ui.run_look import PLOT
 
 GUESSES = "cost_guesses"
@@ -26,6 +28,7 @@ HEIGHT = 150
 class Guess:
     longer: str  # "prefill" or "decode"
     factor: float  # one decoded token : one prompt token
+    decoded: int  # how many decode steps were asked about; later ones do not change the answer
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,11 @@ class Answer:
 
     prefill_ms: float
     prompt_tokens: int
-    decode_ms: float
-    decode_tokens: int
+    decodes: tuple[float, ...]  # of each decode step that was asked about
+
+    @property
+    def decode_ms(self) -> float:
+        return sum(self.decodes)
 
     @property
     def longer(self) -> str:
@@ -43,19 +49,18 @@ class Answer:
 
     @property
     def factor(self) -> float:
-        return (self.decode_ms / self.decode_tokens) / (self.prefill_ms / self.prompt_tokens)
+        return (self.decode_ms / len(self.decodes)) / (self.prefill_ms / self.prompt_tokens)
 
 
 def draw_predict(look: CostLook) -> None:
     run = look.run
     guesses: dict[str, Guess] = st.session_state.setdefault(GUESSES, {})
     guess = guesses.get(run.info.run_id)
-    made = sum(m.token_id is not None for m in run.steps)
-    decoded = max(made, OUTPUT) - 1
     if guess is None:
-        _ask(look, guesses, decoded)
+        made = sum(m.token_id is not None for m in run.steps)
+        _ask(look, guesses, max(1, min(max(made, OUTPUT), run.info.params.max_new_tokens) - 1))
         return
-    answer = answer_of(run)
+    answer = answer_of(run, guess.decoded)
     if answer is None:
         st.text("This run ended before its first decode step, so there is nothing to compare. Start a longer one.")
     else:
@@ -65,20 +70,19 @@ def draw_predict(look: CostLook) -> None:
         st.rerun()
 
 
-def answer_of(run: LiveRun) -> Answer | None:
-    """None before the first decode step."""
+def answer_of(run: LiveRun, decoded: int) -> Answer | None:
+    """From the prefill and at most the first `decoded` decode steps; None before the first of these."""
     first = next((i for i, m in enumerate(run.steps) if m.token_id is not None), None)
     if first is None or first + 1 >= len(run.steps):
         return None
-    before, later = run.steps[: first + 1], run.steps[first + 1 :]
-    return Answer(
-        sum(m.step_ms for m in before), run.info.num_prompt_tokens, sum(m.step_ms for m in later), len(later)
-    )
+    before, later = run.steps[: first + 1], run.steps[first + 1 : first + 1 + decoded]
+    return Answer(sum(m.step_ms for m in before), run.info.num_prompt_tokens, tuple(m.step_ms for m in later))
 
 
 def _ask(look: CostLook, guesses: dict[str, Guess], decoded: int) -> None:
     prompt = look.run.info.num_prompt_tokens
-    st.markdown(f"**Which bar is longer: the prefill of {prompt:,} tokens, or the {decoded} decode steps after it?**")
+    asked = f"the prefill of {count(prompt, 'token')}, or the {count(decoded, 'decode step')} after it"
+    st.markdown(f"**Which bar is longer: {asked}?**")
     left, right = st.columns([4, 7], gap="large")
     with left, st.form("cost_guess", border=False):
         longer = st.radio("The longer bar", ["prefill", "decode"], key="cost_longer", horizontal=True)
@@ -89,7 +93,7 @@ def _ask(look: CostLook, guesses: dict[str, Guess], decoded: int) -> None:
         if st.form_submit_button("Reveal", type="primary"):
             def reveal() -> None:
                 _step_on(look, decoded)
-                guesses[look.run.info.run_id] = Guess(str(longer), float(factor))
+                guesses[look.run.info.run_id] = Guess(str(longer), float(factor), decoded)
 
             run_action("cost", reveal)
     with right, card("The answer will stand here"):
@@ -100,11 +104,16 @@ def _ask(look: CostLook, guesses: dict[str, Guess], decoded: int) -> None:
 
 
 def _step_on(look: CostLook, decoded: int) -> None:
+    """To the end of the steps that were asked about. Raises MiniInferError if that takes too long; what was stepped
+    stays, so that asking again goes on from there."""
     run, session = look.run, look.session
-    first = next((i for i, m in enumerate(run.steps) if m.token_id is not None), 0)
-    want = first + 1 + decoded
-    if len(run.steps) < want:
-        session.step_to(want, seconds=SECONDS)
+    if answer_of(run, 1) is None:
+        to_first_token(session)
+    first = next((m.step for m in run.steps if m.token_id is not None), None)
+    if first is not None and len(run.steps) < first + decoded:
+        session.step_to(first + decoded, seconds=SECONDS)
+    if run.finish_reason is None and (first is None or len(run.steps) < first + decoded):
+        raise MiniInferError(f"The run did not get that far within {SECONDS:.0f} s: press Reveal again, it goes on.")
 
 
 def _reveal(look: CostLook, guess: Guess, answer: Answer) -> None:
@@ -116,7 +125,8 @@ def _reveal(look: CostLook, guess: Guess, answer: Answer) -> None:
         f"{times(answer.factor)} as long as one prompt token**"
     )
     st.text(f"You said {guess.longer}, and {guess.factor:g} times: {near}.")
-    prompt, decoded = f"prefill, {answer.prompt_tokens:,} tokens", f"decode, {answer.decode_tokens:,} tokens"
+    prompt = f"prefill, {count(answer.prompt_tokens, 'token')}"
+    decoded = f"decode, {count(len(answer.decodes), 'token')}"
     shades = (look.colours.series[0], look.colours.series[1])
     left, middle = st.columns(2, gap="medium")
     with left:
@@ -129,16 +139,16 @@ def _reveal(look: CostLook, guess: Guess, answer: Answer) -> None:
         st.markdown("**One token of each**")
         each = {
             "a prompt token": answer.prefill_ms / answer.prompt_tokens,
-            "a decoded token": answer.decode_ms / answer.decode_tokens,
+            "a decoded token": answer.decode_ms / len(answer.decodes),
         }
         st.plotly_chart(
             bars_figure(each, shades, look.colours, HEIGHT), key="cost_predict_each", config=PLOT,
             alt="Milliseconds of one prompt token and of one decoded token",
         )
-    decodes = [m.step_ms for m in look.run.steps[-answer.decode_tokens :]]
+    source = Provenance.RECORDED if look.run.info.resumed else Provenance.MEASURED
     st.caption(
-        f"Measured, this run as it was stepped; median of its decode steps {ms(statistics.median(decodes))}. A prefill "
-        "reads the weights once for all its tokens, a decode step reads them for one."
+        f"{source.value.capitalize()}, this run as it was stepped; median of these decode steps "
+        f"{ms(statistics.median(answer.decodes))}. A prefill reads the weights once for all its tokens, a decode step "
+        "reads them for one."
     )
-    run_steps_table(look)
-    assert math.isfinite(answer.factor)
+    run_steps_table(look, source)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from miniinfer.figures.cost_plots import roofline_figure
+from miniinfer.figures.cost_roofline import roofline_figure
 from miniinfer.figures.cost_tables import roofline_table
 from miniinfer.figures.cost_words import machine_sentence, megabytes, ms
 from miniinfer.measure.records import Calibration, CountedParts, StepTimes
@@ -95,7 +95,7 @@ def _headline(steps: Sequence[CountedParts], calibration: Calibration | None, dt
         )
     moving = calibration.seconds(num_bytes) * 1000
     computing = operations / calibration.operations_per_second[dtype] * 1000
-    by_bytes, by_operations = f"moving its bytes {ms(moving)}, {weights}", f"its operations {ms(computing)}"
+    by_bytes, by_operations = f"moving its bytes takes {ms(moving)}, {weights}", f"its operations take {ms(computing)}"
     what, parts = (
         ("Not arithmetic, moving bytes", f"{by_operations}, {by_bytes}") if moving >= computing
         else ("Arithmetic, not moving bytes", f"{by_bytes}, {by_operations}")

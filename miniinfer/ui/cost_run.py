@@ -79,14 +79,13 @@ def counted_pair(look: CostLook) -> tuple[CountedParts, ...]:
 
 
 def _counted(look: CostLook, meta: StepMeta) -> CountedParts:
-    from miniinfer.engine.program import build_program
     from miniinfer.measure.counting import StepShape, count_step
 
-    parts, model, params = parts_of([meta]), look.model, look.run.params_of(meta.step)
+    parts, engine, params = parts_of([meta]), look.run.engine, look.run.params_of(meta.step)
     changed = {f"processor_{i}" for i, name in enumerate(params.order, 1) if setting(name, params) not in OFF}
     sampled = int(meta.token_id is not None)
     shape = StepShape(
         meta.num_scheduled, sampled, ((1, meta.num_scheduled, meta.context_len),), frozenset(changed)
     )
-    costs = count_step(build_program(model.config), model.weights, model.config, shape)
+    costs = count_step(engine.program, engine.weights, engine.model_config, shape)
     return CountedParts(parts.phase, parts.num_tokens, parts.context_len, parts.step_ms, parts.stages, costs)

@@ -19,7 +19,7 @@ from miniinfer.measure.progress import Measurement, part
 from miniinfer.measure.records import StepTimes
 from miniinfer.provenance import Provenance
 from miniinfer.trace.records import StepMeta
-from miniinfer.ui.cost_look import CostLook, measure_button
+from miniinfer.ui.cost_look import CostLook, decode_length, measure_button
 from miniinfer.ui.cost_run import draw_run_times, recorded_pair, source_of
 from miniinfer.ui.cost_task import Say
 from miniinfer.ui.page import draw_before_first_token
@@ -28,7 +28,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 
 VIEW = "times"
 LONG_PROMPT = 128  # tokens; longer ones are prefilled in fewer rounds
-FLAME, FINE_FLAME, BARS, TABLE = 186, 230, 300, 258  # px
+FLAME, FINE_FLAME, BARS, TABLE = 186, 212, 300, 258  # px
 STAGES_FIRST = "stages, then layers"
 NESTINGS: dict[str, Nesting] = {STAGES_FIRST: "stage", "layers, then stages": "layer"}
 AS_STEPPED, BESIDE = "as it was stepped", "measured beside it"
@@ -69,7 +69,7 @@ def draw_time(look: CostLook) -> None:
 
 def draw_nothing_timed(look: CostLook) -> None:
     """Before the first step: what it will cost, as far as that can be known."""
-    tokens, prompt, weights = first_step_tokens(look.run), look.run.info.num_prompt_tokens, look.model.weights
+    tokens, prompt, weights = first_step_tokens(look.run), look.run.info.num_prompt_tokens, look.run.engine.weights
     read = weights.nbytes - (0 if tokens == prompt else weights.unembed.nbytes)  # nobody is sampled before the end
     part = "the whole prompt" if tokens == prompt else f"the first of {prompt:,} prompt tokens"
     draw_before_first_token(look.session, "cost", "What will the first step cost?", [
@@ -152,8 +152,8 @@ def _measure(look: CostLook, say: Say) -> Measurement[tuple[StepTimes, StepTimes
     from miniinfer.measure.stage_times import measure_decode, measure_prefill
 
     info, ids = look.run.info, list(look.run.seq.token_ids)
-    prompt = ids[: info.num_prompt_tokens]
-    length = max(look.run.seq.num_computed_tokens, info.num_prompt_tokens + 1)
+    prompt = ids[: min(info.num_prompt_tokens, look.most_tokens)]
+    length = decode_length(look)
     rounds = 8 if len(prompt) <= LONG_PROMPT else 4
 
     def both() -> Measurement[tuple[StepTimes, StepTimes]]:
@@ -164,15 +164,13 @@ def _measure(look: CostLook, say: Say) -> Measurement[tuple[StepTimes, StepTimes
     return both()
 
 
-def run_steps_table(look: CostLook) -> None:
-    """Every step of the run, with its own time."""
+def run_steps_table(look: CostLook, source: Provenance) -> None:
+    """Every step of the run, with its own time. source: of the times."""
     frame = run_table(look.run.steps)
     times = {name: MS for name in frame.columns if name.endswith("ms")}
     columns: dict[str, Any] = times | {"weight bytes": BYTES, "KV bytes": BYTES}
-    sources = {Provenance.MEASURED: "ms, of the run as it was stepped", Provenance.COMPUTED: "bytes read"}
-    draw_table_twin(
-        frame, "cost_run", sources, "run-steps.csv", columns=columns, height=220
-    )
+    sources = {source: "ms, of the run as it was stepped", Provenance.COMPUTED: "bytes read"}
+    draw_table_twin(frame, "cost_run", sources, "run-steps.csv", columns=columns, height=220)
 
 
 BYTES = st.column_config.NumberColumn(format="localized")

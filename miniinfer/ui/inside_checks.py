@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from miniinfer.figures.inside_tables import identities_by_layer, identities_table
 from miniinfer.provenance import Provenance
-from miniinfer.trace.identities import check_identities
+from miniinfer.trace.identities import Identity, check_identities
 from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -20,17 +22,10 @@ def draw_checks(look: InsideLook) -> None:
     layers = f"in {look.layers} layers, on {look.rows.count:,} {'row' if look.rows.count == 1 else 'rows'}"
     st.text(
         f"{len(found) - len(broken)} of {len(found)} identities hold {layers}."
-        + ("".join(f" Broken: {i.statement} (off by {i.largest:.3g} in layer {i.layer})." for i in broken))
+        + "".join(f" Broken: {i.statement} (off by {i.largest:.3g}{_in_layer(i)})." for i in broken)
     )
-    st.dataframe(
-        identities_table(found), key="inside_checks", hide_index=True, width="stretch", height="content", row_height=30,
-        column_config={
-            "": st.column_config.TextColumn(width=28), "what must hold": st.column_config.TextColumn(width=330),
-            "measured": st.column_config.TextColumn(width=80),
-            "largest difference": DIFFERENCE, "allowed": DIFFERENCE,
-            "in layer": st.column_config.NumberColumn(format="%d"),
-        },
-    )  # fmt: skip
+    with st.container(key="inside_checks"):
+        _table(found)
     st.caption(
         "0 is bit-equal. What is allowed is 64 roundings of the model's precision, or nothing where both sides are the "
         "same sum. Relative: to the size of the numbers themselves. Computed on a replay of this step."
@@ -39,3 +34,20 @@ def draw_checks(look: InsideLook) -> None:
         frame = identities_by_layer(found, look.layers)
         draw_table_twin(frame, "inside_checks_layers", Provenance.COMPUTED, "checks_by_layer.csv")
         draw_table_twin(identities_table(found), "inside_checks_twin", Provenance.COMPUTED, "checks.csv")
+
+
+def _in_layer(identity: Identity) -> str:
+    return "" if identity.layer is None else f" in layer {identity.layer}"
+
+
+def _table(found: Sequence[Identity]) -> None:
+    st.dataframe(
+        identities_table(found), key="inside_checks_rows", hide_index=True, width="stretch", height="content",
+        row_height=30, placeholder="",
+        column_config={
+            "": st.column_config.TextColumn(width=28), "what must hold": st.column_config.TextColumn(width=330),
+            "measured": st.column_config.TextColumn(width=80),
+            "largest difference": DIFFERENCE, "allowed": DIFFERENCE,
+            "in layer": st.column_config.NumberColumn(format="%d"),
+        },
+    )  # fmt: skip

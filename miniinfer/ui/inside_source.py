@@ -1,4 +1,4 @@
-"""The source of the stage that just ran, with its real line numbers and a mark at each line that was executed."""
+"""The source of the stage that just ran, with its real line numbers and a mark at each line of Python that ran."""
 
 from __future__ import annotations
 
@@ -19,9 +19,17 @@ def draw_source(stage: StageLook) -> None:
             key=f"inside_source_{stage.name}",
         )
         source = sources[chosen or 0]
-        st.code(numbered(source), language="python", height=230, wrap_lines=True)
-        last = source.start + len(source.lines) - 1
-        st.caption(f"{source.file}, lines {source.start} to {last}; {RAN} marks the lines that ran.")
+        st.code(numbered(source), language="cpp" if source.compiled else "python", height=230, wrap_lines=True)
+        st.caption(_what_is_marked(source, any(s.compiled for s in sources)))
+
+
+def _what_is_marked(source: SourceText, calls_core: bool) -> str:
+    last = source.start + len(source.lines) - 1
+    place = f"{source.file}, lines {source.start} to {last}"
+    if source.compiled:
+        return f"{place}. It ran as compiled code, so no line of it is marked."
+    more = " The arithmetic is compiled code, listed above as mi_…" if calls_core else ""
+    return f"{place}; {RAN} marks the lines that ran.{more}"
 
 
 def numbered(source: SourceText) -> str:

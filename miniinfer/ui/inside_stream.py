@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from miniinfer.figures.inside_picture import pooled
+from miniinfer.figures.inside_picture import number, pooled
 from miniinfer.figures.inside_plots import lines_figure, stream_figure
 from miniinfer.figures.inside_tables import norms_table, stream_table
 from miniinfer.provenance import Provenance
@@ -25,17 +25,18 @@ def draw_stream(look: InsideLook) -> None:
     ) or STREAMS[0]  # fmt: skip
     norms = rows.norms[name]
     size = -(-norms.shape[1] // MOST_COLUMNS)
+    cells = pooled(norms, 1, size, False)
     left, right = st.columns(2, gap="medium")
     with left:
         st.markdown(f"**Where is {name} long?**")
         draw_figure(
-            stream_figure(pooled(norms, 1, size, False), rows.start, size, look.position, look.colours, HEIGHT),
+            stream_figure(cells, rows.start, size, look.position, look.colours, HEIGHT),
             "inside_stream_map", f"L2 norm of {name} over layers and positions", name=f"{name}_norms",
         )
         each = f" A cell is the largest of {size} positions." if size > 1 else ""
         st.caption(
-            f"Colour: L2 norm, logarithmic, from {norms.min():.4g} to {norms.max():.4g}.{each} Frame: the position "
-            "looked at. The first token's vector is often by far the longest: many heads rest on it. Figures: "
+            f"Colour: L2 norm, logarithmic, from {number(cells.min())} to {number(cells.max())}.{each} Frame: the "
+            "position looked at. The first token's vector is often by far the longest: many heads rest on it. Figures: "
             f"{Provenance.COMPUTED.value}, on a replay of this step."
         )
     with right:

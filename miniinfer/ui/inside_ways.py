@@ -8,7 +8,7 @@ from miniinfer.figures.inside_plots import difference_figure, lines_figure
 from miniinfer.figures.inside_tables import two_ways_matrix, two_ways_table, values_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.capture import StageTensor
-from miniinfer.trace.two_ways import compare_both_ways
+from miniinfer.trace.two_ways import TwoWays, compare_both_ways
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.inside_look import InsideLook
 from miniinfer.ui.table_twin import draw_table_twin
@@ -27,15 +27,8 @@ def draw_ways(look: InsideLook) -> None:
         return
     ways = look.replay("ways", lambda: compare_both_ways(look.run, position))
     names, matrix = two_ways_matrix(ways, look.layers)
-    largest = ways.comparison.largest
-    assert largest is not None  # every step writes tensors
     with st.container(key="inside_ways_words"):
-        st.text(
-            f"Prefill: positions 0 to {position} in one pass. Decode: position {position} alone, with the keys and "
-            f"values of the {position:,} before it read from the run's cache. Largest difference: "
-            f"{largest.largest:.3g}, in {largest.name}{'' if largest.layer is None else f' of layer {largest.layer}'}; "
-            f"in relation to each tensor's own largest value {ways.relative:.2g}. Only the order of summation differs."
-        )
+        st.text(_words(look, ways))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox(
             "Tensor", names, index=names.index("resid_post"), key="inside_ways_name", persist_state="session", width=200
@@ -66,6 +59,31 @@ def draw_ways(look: InsideLook) -> None:
     )
     with st.expander("Table of all tensors"):
         draw_table_twin(two_ways_table(ways), "inside_ways", Provenance.COMPUTED, "prefill_and_decode.csv")
+
+
+def _words(look: InsideLook, ways: TwoWays) -> str:
+    position, largest = ways.position, ways.comparison.largest
+    assert largest is not None  # every step writes tensors
+    if position == 0:
+        both = "Position 0 has none before it: both ways compute it alone, from an empty cache."
+    else:
+        both = (
+            f"Prefill: positions 0 to {position} in {_passes(look, position + 1)}. Decode: position {position} alone, "
+            f"with what the run's cache holds of the {position:,} before it."
+        )
+    if not largest.largest:
+        return f"{both} Every tensor is equal, bit for bit."
+    layer = "" if largest.layer is None else f" of layer {largest.layer}"
+    return (
+        f"{both} Largest difference: {largest.largest:.3g}, in {largest.name}{layer}; in relation to each tensor's own "
+        f"largest value {ways.relative:.2g}. Only the order of summation differs."
+    )
+
+
+def _passes(look: InsideLook, count: int) -> str:
+    """Where a step may not take them all, prefill goes in parts."""
+    budget = look.run.engine.config.max_num_batched_tokens
+    return "one pass" if count <= budget else f"{-(-count // budget)} passes of at most {budget:,}"
 
 
 def _of(tensors: tuple[StageTensor, ...], name: str, layer: int) -> StageTensor:

@@ -17,9 +17,8 @@ from miniinfer.ui.saved_view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.trace.parts import Parts
     from miniinfer.ui.session import Session
-
-
 
 
 class RunKeeper:
@@ -35,6 +34,7 @@ class RunKeeper:
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
+        self._written: dict[str, SavedRun] = {}  # touched by the writer's thread alone, but for what is let go
         self.share = SavedShare(session)
         self._quiet: set[str] = set()  # runs that nobody asked for: saved once the user does something with them
         if saved is not None:
@@ -87,7 +87,11 @@ class RunKeeper:
             if self.saved is None or self.token != token or not self.saved.owns(token, self._session):
                 return None  # the address went to another session meanwhile: what it has is newer
             cursor = self._session.timeline.cursor_of(run_id)
-            return saved_form(run, token, self._models[run_id], self._created[run_id], cursor)
+            before = self._written.get(run_id)
+            form = saved_form(run, token, self._models[run_id], self._created[run_id], cursor, before=before)
+            if form is not None:
+                self._written[run_id] = form
+            return form
 
         self.saved.changed((self._session.session_id, run_id), snapshot)
 
@@ -103,6 +107,7 @@ class RunKeeper:
         self.saved.flush()
         for run in runs:
             run_id = run.info.run_id
+            self._written.pop(run_id, None)
             if run_id in self._models and run_id not in self._quiet and not self._session.closed:
                 cursor = self._session.timeline.cursor_of(run_id)
                 form = saved_form(run, self.token, self._models[run_id], self._created[run_id], cursor)
@@ -111,6 +116,7 @@ class RunKeeper:
 
     def forget(self, run_id: str) -> None:
         self.waiting.pop(run_id, None)
+        self._written.pop(run_id, None)
         self.share.forget(run_id)
         if self.wanted is not None and self.wanted.run_id == run_id:
             self.give_up()
@@ -130,6 +136,7 @@ class RunKeeper:
             self._left_at = self.place
             self.saved.flush()
             self.saved.disconnect(self.token, self._session)
+        self._written.clear()
 
     # Coming back
 
@@ -140,7 +147,8 @@ class RunKeeper:
             return False
         runs = {run.run_id: run for run in self._load(token)}
         recording = self.saved.recordings.get(token, run_id)
-        if not runs and recording is None:
+        batch = self._session.batch.keep.come_back(token)
+        if not runs and recording is None and not batch:
             return False
         named, run_id = run_id, run_id if run_id in runs else None
         if self.saved.take_over(token, self._session):
@@ -261,25 +269,23 @@ class RunKeeper:
         session.timeline.open(current.info.run_id)
 
     def _restore(self, saved: SavedRun) -> None:
-        from miniinfer.trace.resume import resume_run
+        from miniinfer.trace.resume import resume_in_parts
 
-        session = self._session
-        model = session.model
+        session, model = self._session, self._session.model
         if model is None:
             raise BadInputError("The model is not loaded yet.")
         session.inside.leave()  # it may need the blocks that a look into a step holds
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
 
-        def make() -> LiveRun:
+        def make() -> Parts[LiveRun]:
             engine, trunk = None, found if isinstance(found, LiveRun) else None
             if trunk is not None and trunk.engine.model is model and trunk.info.block_size == saved.block_size:
                 engine = trunk.engine  # blocks can be shared within one engine only
             engine = engine or session.engine_for(model, saved.block_size)
-            info = info_of(saved, engine, model)
-            describe = session.describe(model)
-            return resume_run(engine, info, saved.prompt_ids, known_steps(saved), describe, session.budget, trunk)
+            facts = info_of(saved, engine, model), saved.prompt_ids, known_steps(saved), session.describe(model)
+            return resume_in_parts(engine, *facts, session.budget, trunk)
 
-        run = session.in_engine(make)
+        run = session.in_engine_in_parts(make)
         self._models[saved.run_id], self._created[saved.run_id] = saved.model, saved.created
         session.timeline.add(run, cursor=min(saved.cursor, len(run.steps)))
         self.waiting.pop(saved.run_id, None)

@@ -83,7 +83,7 @@ def _block_size(look: LiveLook, pool: PoolView) -> None:
     else:
         st.caption(f"This run has blocks of {pool.block_size}. Another choice takes effect with the next new run.")
     if st.button(
-        f"Run the prompt again with {session.block_size}", key="kv_run_again", width="stretch",
+        f"Run the prompt again with {session.block_size}", key=f"kv_run_again_{info.run_id}", width="stretch",
         disabled=session.model is None,
         help="A new run of the same prompt and settings, stepped as far as this one. Tokens and values stay the same.",
     ):
@@ -96,11 +96,12 @@ def _block_size(look: LiveLook, pool: PoolView) -> None:
 
 
 def _branch(look: LiveLook) -> None:
-    """A branch without any change: to see blocks being shared, and one of them copied at the next step."""
+    """A branch without any change: to see blocks being shared, and one of them copied at the next step. The button is
+    the run's, so that the second half of a double click does not branch the branch."""
     meta = look.meta
     ready = meta is not None and meta.token_id is not None
     if st.button(
-        "Branch here", key="kv_branch", width="stretch", disabled=not ready,
+        "Branch here", key=f"kv_branch_{look.run.info.run_id}", width="stretch", disabled=not ready,
         help="A branch at this step with the same settings. It costs no block until one of the two writes into a "
         "shared one." if ready else "Possible at a step that chose a token.",
     ):

@@ -14,6 +14,7 @@ from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
 OWN_CARD = "another size"
+STEPS = 216  # px of a table that scrolls, so that figure and table fit into the page
 SHOWN = ("Llama-2-7B", "Llama-3.1-8B", "Qwen2.5-7B", "Llama-3.1-70B")
 
 
@@ -45,9 +46,9 @@ def _steps(look: LiveLook, *, log: bool) -> None:
         steps_figure(steps, look.step, look.colours, log=log), key="kv_steps", config=PLOT,
         alt="Used, allocated and reserved bytes after every step",
     )
-    st.caption("Counted after each step. Reserved is the whole pool's storage, which grows by chunks, for all runs.")
+    st.caption("Counted after each step. Reserved is the whole pool's storage, for all runs in it; it grows by chunks.")
     table = steps_table(steps)
-    draw_table_twin(table, "kv_steps", Provenance.COMPUTED, "kv_steps.csv", columns=thousands(table))
+    draw_table_twin(table, "kv_steps", Provenance.COMPUTED, "kv_steps.csv", columns=thousands(table), height=STEPS)
 
 
 def _choices(look: LiveLook) -> tuple[list[GhostLine], tuple[str, int], bool, bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.kv_pool_plots import two_bars_figure
@@ -52,7 +53,7 @@ def draw_predict(look: LiveLook) -> None:
         round_ = QUESTIONS[chosen](look)
         if round_ is not None:
             _reveal(look, round_)
-    rounds: list[Round] = st.session_state.get(ROUNDS, {}).get(look.run.info.run_id, [])
+    rounds = _rounds(look)
     with right:
         if not rounds:
             with card("The answer will stand here"):
@@ -71,19 +72,30 @@ def draw_predict(look: LiveLook) -> None:
         draw_table_twin(_table(rounds), "kv_rounds", Provenance.COMPUTED, "predictions.csv")
 
 
+def _rounds(look: LiveLook) -> list[Round]:
+    """Of this run, in order."""
+    return st.session_state.setdefault(ROUNDS, {}).setdefault(look.run.info.run_id, [])
+
+
+def _guess(look: LiveLook, name: str) -> DeltaGenerator:
+    """A form that is another one after each round, so that the second half of a double click reveals nothing."""
+    return st.form(f"kv_guess_{name}_{len(_rounds(look))}", border=False)
+
+
 def _reveal(look: LiveLook, ask: Callable[[], Round]) -> None:
     def reveal() -> None:
         found = ask()
-        st.session_state.setdefault(ROUNDS, {}).setdefault(look.run.info.run_id, []).append(found)
+        if found not in _rounds(look)[-1:]:  # the same guess at the same answer is no second one
+            _rounds(look).append(found)
 
     run_action("kv", reveal)
 
 
 def _tokens(look: LiveLook) -> Callable[[], Round] | None:
-    with st.form("kv_guess_tokens", border=False):
+    with _guess(look, "tokens"):
         one, two = st.columns([3, 2])
         number = one.number_input(
-            f"Bytes of {TOKENS} tokens", 0.0, value=None, placeholder="your guess", key="kv_guess_number"
+            f"Bytes of {TOKENS} tokens", 0.0, 1e12, value=None, placeholder="your guess", key="kv_guess_number"
         )
         unit = two.selectbox("Unit", list(UNITS), index=3, key="kv_guess_unit")
         pressed = st.form_submit_button("Reveal", type="primary")
@@ -110,7 +122,7 @@ def _tokens(look: LiveLook) -> Callable[[], Round] | None:
 
 
 def _longer(look: LiveLook) -> Callable[[], Round] | None:
-    with st.form("kv_guess_longer", border=False):
+    with _guess(look, "longer"):
         guess = st.radio(
             "When the run has ended: which wrote more bytes into the cache?", ["prefill", "decode", "equal"],
             key="kv_guess_phase",
@@ -135,7 +147,7 @@ def _longer(look: LiveLook) -> Callable[[], Round] | None:
 
 def _next_block(look: LiveLook) -> Callable[[], Round] | None:
     step = look.step
-    with st.form("kv_guess_block", border=False):
+    with _guess(look, "block"):
         guess = st.number_input(
             f"You are at step {step}. Which step takes the run's next block?", step + 1, None, step=1,
             value=step + 1, key=f"kv_guess_step_{step}", help="A block is taken when it is needed, none in advance.",
@@ -165,7 +177,7 @@ def _next_block(look: LiveLook) -> Callable[[], Round] | None:
 
 
 def _a_branch(look: LiveLook) -> Callable[[], Round] | None:
-    with st.form("kv_guess_branch", border=False):
+    with _guess(look, "branch"):
         guess = st.radio(
             f"A branch at step {look.step}: what does it cost in the moment it is made?", COSTS, key="kv_guess_cost"
         )

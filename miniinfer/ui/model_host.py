@@ -20,6 +20,7 @@ import streamlit as st
 from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
 from miniinfer.models.file_state import file_state
 from miniinfer.models.registry import MODELS
+from miniinfer.ui.garbage import collect_now_and_then
 from miniinfer.ui.hosting import Hosting, get_hosting
 from miniinfer.ui.open_sessions import OpenSessions
 
@@ -187,7 +188,7 @@ class ModelHost:
                 self.num_loads += 1
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
-            # Streamlit collects garbage after every run; what lives for ever need not be walked each time.
+            # What lives for ever need not be walked each time that garbage is collected.
             gc.collect()
             gc.freeze()
             NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
@@ -243,7 +244,9 @@ class ModelHost:
 @st.cache_resource(show_spinner=False)
 def get_host() -> ModelHost:
     """The host of this process."""
-    return ModelHost(get_hosting())
+    host = ModelHost(get_hosting())
+    collect_now_and_then(host.sessions)
+    return host
 
 
 __all__ = ["ModelHost", "ModelKey", "ModelStatus", "get_host"]

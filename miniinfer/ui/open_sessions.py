@@ -46,6 +46,11 @@ class OpenSessions:
         with self._lock:
             self._sessions.pop(session.session_id, None)
 
+    @property
+    def last_used(self) -> float:
+        """When any of those that are open was last used, on the monotonic clock."""
+        return max((session.last_used for session in self._there()), default=float("-inf"))
+
     def used_bytes(self) -> int:
         return sum(session.memory_bytes() for session in self._there())
 

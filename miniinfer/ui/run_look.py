@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 import streamlit as st
 
 from miniinfer.figures.palette import Palette, palette
+from miniinfer.figures.quoting import quoted
 from miniinfer.models.display import display_bytes, visible
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import StepMeta
@@ -67,3 +68,7 @@ class LiveRunLook(RunLook[LiveRun]):
     def text(self, token_id: int) -> str:
         """A token's text with every character visible."""
         return visible(display_bytes(self.model.token_bytes[token_id]))
+
+    def quoted(self, token_id: int) -> str:
+        """The same in quotation marks, for a sentence."""
+        return quoted(self.text(token_id))

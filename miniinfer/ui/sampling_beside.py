@@ -7,21 +7,22 @@ import math
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.figures.sampling_plots import orders_figure
 from miniinfer.figures.sampling_tables import orders_table
 from miniinfer.figures.sampling_words import percent
 from miniinfer.provenance import Provenance
-from miniinfer.trace.compare import compare_runs
+from miniinfer.trace.compare import compare_runs, compare_tokens
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of, step_of_output
 from miniinfer.trace.run import Run
 from miniinfer.trace.sampling import sampling_of
 from miniinfer.ui.compare_page import draw_second_run
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.sampling_look import Look
+from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.two_columns import draw_comparison_table, sampler_line, verdict
+from miniinfer.ui.two_columns import draw_comparison_table, read_outputs, verdict
 
 SHOWN = 12
 ROWS = 200
@@ -49,22 +50,29 @@ def draw_beside(look: Look) -> None:
         help="It is stepped as far as the run you are in; nothing else of it changes.",
     )
     other = others[run_id]
-    if not isinstance(other, LiveRun) or other.engine.model is not run.engine.model:
+    if not isinstance(other, LiveRun):
+        st.text(f"{run_id} is a recording, which keeps 20 candidates a step only. The page Compare holds their texts.")
+        return
+    if other.engine.model is not run.engine.model:
         st.text(f"{run_id} was made with another model, so its tokens are others. The page Compare holds their texts.")
         return
     index = len(look.place.output_ids)
     if along and (error := _step_along(session, other, index)):
         st.text(error)
-    comparison, theirs = session.look([run, other], lambda: (compare_runs(run, other), _place(other, index)))
+    theirs = session.look([run, other], lambda: _place(other, index))
     for column, each, place in zip(st.columns(2, gap="medium"), (run, other), (look.place, theirs), strict=True):
         with column, st.container(key=f"sampling_beside_{'A' if each is run else 'B'}", gap="small"):
-            st.text(f"{each.info.run_id} · {sampler_line(each)}")
+            st.text(f"{each.info.run_id} · {sampler_words(each.info.params if place is None else place.params)}")
             st.text(_took(look, each, place, index))
-    st.text(verdict(comparison, (run.info.run_id, run_id)))
+    st.text(verdict(compare_tokens(run, other), (run.info.run_id, run_id)))
     if theirs is not None:
         _distributions(look, other, theirs, index)
-    with st.expander("Table of all output tokens of both"):
-        draw_comparison_table(comparison)
+    folded = st.expander("Table of all output tokens of both", key="sampling_beside_fold", on_change="rerun")
+    if folded.open:  # it takes an unembed product for each token
+        with folded:
+            read_outputs(session, (run, other))
+            comparison = session.look([run, other], lambda: compare_runs(run, other))
+            draw_comparison_table(comparison, (run.info.run_id, run_id))
 
 
 def _likely(run: Run, others: dict[str, Run]) -> int:
@@ -97,10 +105,9 @@ def _took(look: Look, run: LiveRun, place: Place | None, index: int) -> str:
     if place is None:
         state = f"ended ({run.finish_reason})" if run.finish_reason else "has not been stepped that far"
         return f"It {state}: there is no output token {index + 1}."
-    before = "".join(look.text(i) for i in (place.prompt_ids + place.output_ids)[-8:])
     given = "" if place.logprob is None else f", to which its settings assigned {percent(math.exp(place.logprob))}"
     verb = "was forced to take" if place.forced else "took"
-    return f"Output token {index + 1}: after “…{before}” it {verb} “{look.text(place.token_id)}”{given}."
+    return f"Output token {index + 1}: after {look.before(place)} it {verb} {look.quoted(place.token_id)}{given}."
 
 
 def _distributions(look: Look, other: LiveRun, theirs: Place, index: int) -> None:
@@ -123,4 +130,4 @@ def _distributions(look: Look, other: LiveRun, theirs: Place, index: int) -> Non
     )
     with st.expander("Table of this figure: survivors, and why each fell in the other run"):
         frame = orders_table(first, second, names, look.text, ROWS)
-        draw_table_twin(frame, "sampling_beside", Provenance.COMPUTED, "beside.csv")
+        draw_table_twin(frame, "sampling_beside", Provenance.COMPUTED, "beside.csv", columns=probabilities(*names))

@@ -8,15 +8,20 @@ import streamlit as st
 
 from miniinfer.figures.run_tree import tree_figure
 from miniinfer.figures.sampling_tables import tree_table
+from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.tree import TreeNode, tree_of
 from miniinfer.ui.page import run_action
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.sampling_look import Look
+from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST_TYPED = 64  # tokens; each is a step of the model
+COLUMNS = probabilities("model assigned", "settings assigned", "model assigned to that") | {
+    name: st.column_config.NumberColumn(f"{name}, bytes", format="localized")
+    for name in ("KV used", "KV allocated", "shared, used", "shared, allocated")
+}
 TREE, OPENED = "sampling_tree_figure", "sampling_tree_opened"
 
 
@@ -47,7 +52,8 @@ def draw_branches(look: Look) -> None:
     else:
         _shared(look, nodes)
     with st.expander("Table of the tree"):
-        draw_table_twin(tree_table(nodes, run_id, look.text), "sampling_tree", Provenance.COMPUTED, "tree.csv")
+        frame = tree_table(nodes, run_id, look.text)
+        draw_table_twin(frame, "sampling_tree", Provenance.COMPUTED, "tree.csv", columns=COLUMNS)
 
 
 def open_clicked(session: Session) -> None:
@@ -110,5 +116,5 @@ def _continuation(look: Look) -> None:
     if len(ids) > MOST_TYPED:
         st.text(f"That is {len(ids)} tokens; at most {MOST_TYPED} are taken at once. Shorten it, or type it in parts.")
         return
-    shown = f"step {step}: {typed!r}"
-    run_action("sampling", lambda: session.continue_with(step, ids, shown if len(shown) <= 40 else shown[:39] + "…"))
+    name = f"step {step}: “{visible(typed)}”"
+    run_action("sampling", lambda: session.continue_with(step, ids, name if len(name) <= 40 else name[:39] + "…"))

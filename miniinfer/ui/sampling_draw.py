@@ -11,11 +11,17 @@ from miniinfer.figures.sampling_tables import bar_table, draws_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.draws import MANY, Draws, coins_from, draw_many
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.sampling_look import Look
+from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 10
+SHOWN = 9
 ROWS = 200
+BAR = probabilities("raw probability", "used probability") | {
+    end: st.column_config.NumberColumn(format="%.6f") for end in ("from", "to")
+}
+COUNTS = probabilities("probability") | {
+    name: st.column_config.NumberColumn(format="%.2f") for name in ("expected", "spread by chance", "spreads away")
+}
 TRAIL = 12  # coins that stay on the bar
 
 
@@ -30,7 +36,8 @@ def draw_the_draw(look: Look) -> None:
             state["sampling_coins"] += 1
         if st.button(f"Draw {MANY:,} times", key="sampling_thousand"):
             state["sampling_many"] = True
-        if st.button("Start over", key="sampling_over", disabled=state["sampling_coins"] == 1):
+        untouched = state["sampling_coins"] == 1 and not state["sampling_many"]
+        if st.button("Start over", key="sampling_over", disabled=untouched):
             state["sampling_coins"], state["sampling_many"] = 1, False
     seed, sampling = look.params.seed, look.now
     count = state["sampling_coins"]
@@ -43,7 +50,7 @@ def draw_the_draw(look: Look) -> None:
     )
     token_id, toss = pairs[-1][1], pairs[-1][0]
     st.text(
-        f"Coin {index + count} of seed {seed} is {toss:.6f} and lands on “{look.text(token_id)}”. Each token is as "
+        f"Coin {index + count} of seed {seed} is {toss:.6f} and lands on {look.quoted(token_id)}. Each token is as "
         "wide as its used probability; the coin depends on seed and place alone: other settings meet the same one. "
         "Drawing again tosses the coins of the places that follow; the run keeps its token."
     )
@@ -53,7 +60,7 @@ def draw_the_draw(look: Look) -> None:
         _thousand(look, draw_many(sampling, coins_from(seed, index, MANY)))
     with st.expander("Table of the bar"):
         frame = bar_table(sampling, toss, token_id, ROWS, look.text)
-        draw_table_twin(frame, "sampling_bar", Provenance.COMPUTED, "bar.csv")
+        draw_table_twin(frame, "sampling_bar", Provenance.COMPUTED, "bar.csv", columns=BAR)
 
 
 def _thousand(look: Look, draws: Draws) -> None:
@@ -71,4 +78,5 @@ def _thousand(look: Look, draws: Draws) -> None:
             "in twenty may lie beyond its bar of two spreads by chance."
         )
     with st.expander("Table of the counts"):
-        draw_table_twin(draws_table(draws, ids, look.text), "sampling_counts", Provenance.COMPUTED, "draws.csv")
+        frame = draws_table(draws, ids, look.text)
+        draw_table_twin(frame, "sampling_counts", Provenance.COMPUTED, "draws.csv", columns=COUNTS)

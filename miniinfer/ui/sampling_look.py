@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
 
 from miniinfer.config import SamplingParams
+from miniinfer.figures.quoting import quoted
 from miniinfer.models.display import display_bytes
 from miniinfer.trace.place import Place
 from miniinfer.trace.sampling import Sampling, sampling_of
@@ -14,6 +17,10 @@ from miniinfer.ui.run_look import LiveRunLook
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
+
+
+PROBABILITY = st.column_config.NumberColumn(format="%.3g")  # from 0 to 1, small ones too
+BEFORE = 8  # tokens of the text before a place that a sentence quotes
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,19 @@ class Look(LiveRunLook):
     def now(self) -> Sampling:
         return self.sampling()
 
+    def before(self, place: Place) -> str:
+        """The end of the text that stands before a place, in quotation marks."""
+        ids = place.prompt_ids + place.output_ids
+        return quoted(("…" if len(ids) > BEFORE else "") + "".join(map(self.text, ids[-BEFORE:])))
+
     @property
     def is_what_if(self) -> bool:
         return self.params != self.place.params
+
+
+def probabilities(*columns: str) -> dict[str, Any]:
+    """How these columns of a table are shown."""
+    return dict.fromkeys(columns, PROBABILITY)
 
 
 def texts_of(model: LoadedModel) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from miniinfer.figures.sampling_words import percent
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.place import Place, place_of
 from miniinfer.trace.run import ChangeParams
-from miniinfer.ui.page import draw_waiting, page, run_action
+from miniinfer.ui.page import SECONDS, draw_waiting, page, run_action
 from miniinfer.ui.sampling_beside import draw_beside
 from miniinfer.ui.sampling_branches import draw_branches
 from miniinfer.ui.sampling_draw import draw_the_draw
@@ -60,8 +60,8 @@ def _draw(session: Session, run: LiveRun, place: Place | None) -> None:
     left, right = st.columns([4, 13], gap="medium")
     with left, st.container(key="sampling_settings"):
         own = run.info.params if place is None else place.params
-        params = draw_settings(own, run.info.model.vocab_size)
-        _actions(session, run, own, params, can_branch=place is not None)
+        params, good = draw_settings(own, run.info.model.vocab_size)
+        _actions(session, run, own, params, good=good, can_branch=place is not None)
     with right:
         if place is None:
             draw_no_token(session, run, params)
@@ -81,22 +81,21 @@ def _draw(session: Session, run: LiveRun, place: Place | None) -> None:
 
 def _head(look: Look) -> None:
     """What the run took here, and what these settings would have drawn with the same coin."""
-    place, now, text = look.place, look.now, look.text
-    before = "".join(text(i) for i in (place.prompt_ids + place.output_ids)[-8:])
+    place, now = look.place, look.now
     own = look.sampling(place.params) if look.is_what_if else now
     raw, used = float(own.raw.probs[place.token_id]), float(own.used.probs[place.token_id])
     verb = "was forced to take" if place.forced else "took"
     with st.container(key="sampling_head"):
         _say(
-            f"Step {place.step}: after “…{before}” the run {verb} “{text(place.token_id)}”. The model assigned "
-            f"{percent(raw)} to it, the run's settings {percent(used)}; {own.used.num_kept:,} of {own.vocab_size:,} "
-            "tokens could be drawn."
+            f"Step {place.step}: after {look.before(place)} the run {verb} {look.quoted(place.token_id)}. The model "
+            f"assigned {percent(raw)} to it, the run's settings {percent(used)}; {own.used.num_kept:,} of "
+            f"{own.vocab_size:,} tokens could be drawn."
         )
         if look.is_what_if:
             same = now.token_id == place.token_id
             _say(
                 f"What if: with the settings at the left, {now.used.num_kept:,} could be drawn, and the coin "
-                f"{now.coin:.4f} lands on “{text(now.token_id)}”{' as well' if same else ''}, which has "
+                f"{now.coin:.4f} lands on {look.quoted(now.token_id)}{' as well' if same else ''}, which has "
                 f"{percent(float(now.used.probs[now.token_id]))}."
             )
 
@@ -106,32 +105,38 @@ def _say(sentence: str) -> None:
 
 
 def _actions(
-    session: Session, run: LiveRun, own: SamplingParams, params: SamplingParams, *, can_branch: bool
+    session: Session, run: LiveRun, own: SamplingParams, params: SamplingParams, *, good: bool, can_branch: bool
 ) -> None:
-    """The only three buttons of the settings that do something to runs; the first is off while nothing differs."""
+    """The only two buttons of the settings that do something to runs, and the one that takes back what was tried.
+
+    good: all fields can be used; else the settings are not those that stand in them, and no run is made of them.
+    """
     changed, step = params != own, session.timeline.cursor
     why = "Starts a branch at this step: its token is drawn again with these settings, then they stay."
-    if not can_branch:
+    again = "A new run of the same prompt, stepped as far as this one; both are kept and can be compared."
+    if not good:
+        why = again = "A field above cannot be used: the sentence beneath it says why."
+    elif not can_branch:
         why = "Possible at a step that chose a token; until then, run the prompt with these."
     elif not changed:
         why = "These are the run's own settings at this step; change one first."
     if st.button(
         "Use these from here", type="primary", width="stretch", key="sampling_use",
-        disabled=not (changed and can_branch), help=why,
+        disabled=not (good and changed and can_branch), help=why,
     ):
         run_action("sampling", lambda: session.branch(ChangeParams(step, params)))
     if st.button(
-        "Run the prompt with these", width="stretch", key="sampling_new_run",
-        help="A new run of the same prompt, stepped as far as this one; both are kept and can be compared.",
+        "Run the prompt with these", width="stretch", key="sampling_new_run", disabled=not good, help=again,
     ):
         run_action("sampling", lambda: _run_again(session, run, params))
     st.button(
-        "Back to the run's own", width="stretch", key="sampling_reset", disabled=not changed, on_click=reset_settings,
-        help="Takes back what was changed here; the run never was." if changed else "Nothing is changed.",
+        "Back to the run's own", width="stretch", key="sampling_reset", disabled=good and not changed,
+        on_click=reset_settings,
+        help="Nothing is changed." if good and not changed else "Takes back what was changed here; the run never was.",
     )
 
 
 def _run_again(session: Session, run: LiveRun, params: SamplingParams) -> None:
     info, step = run.info, session.timeline.cursor
     session.new_run(info.prompt, params, chat=info.chat, one_pass=info.one_pass)
-    session.step_to(step, seconds=5)
+    session.step_to(step, seconds=SECONDS)

@@ -15,12 +15,15 @@ from miniinfer.trace.prediction import Guess, Score, score
 from miniinfer.trace.sampling import sampling_of
 from miniinfer.ui.page import card, run_action
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.sampling_look import Look
+from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
 
 MOST = 30  # guesses
 SHOWN = 10
 ROUNDS = "sampling_rounds"
+SCORES = probabilities("assigned by the model", "by the settings") | {
+    "surprise": st.column_config.NumberColumn(format="%.3f")
+}
 
 
 def draw_predict(look: Look) -> None:
@@ -49,12 +52,12 @@ def draw_predict(look: Look) -> None:
         return
     newest = [s for at, s in mine if at == look.place.step]
     if newest:
-        st.text(f"Step {look.place.step} took “{look.text(look.place.token_id)}”. {_verdict(newest)}")
+        st.text(f"Step {look.place.step} took {look.quoted(look.place.token_id)}. {_verdict(newest)}")
         own = look.sampling(look.place.params)
         figure = stage_figure(own, len(own.stages) - 1, SHOWN, look.text, look.colours)
         st.plotly_chart(figure, key="sampling_revealed", config=PLOT, alt="The distribution that the step drew from")
     st.text(f"All rounds of this run: {_verdict([s for _, s in mine])}")
-    draw_table_twin(scores_table(mine, look.text), "sampling_scores", Provenance.COMPUTED, "scores.csv")
+    draw_table_twin(scores_table(mine, look.text), "sampling_scores", Provenance.COMPUTED, "scores.csv", columns=SCORES)
     st.caption("surprise: −ln of what the model assigned, in nats; 0 would be certainty.")
 
 

@@ -15,7 +15,7 @@ from miniinfer.config import PROCESSOR_NAMES, SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.figures.sampling_words import LABELS
 from miniinfer.trace.sampling import ORDERS
-from miniinfer.ui.presets import PRESETS
+from miniinfer.ui.presets import PRESETS, Preset
 
 FIELDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("temperature", "Temperature", {"step": 0.1, "help": "0 = greedy: always the most probable token."}),
@@ -30,23 +30,20 @@ FIELDS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 BASE, ROWS, VALID = "sampling_base", "sampling_rows", "sampling_valid"
 
 
-def draw_settings(base: SamplingParams, vocab_size: int) -> SamplingParams:
-    """Draw the fields, filled with the settings of the step looked at; give back what they say."""
+def draw_settings(base: SamplingParams, vocab_size: int) -> tuple[SamplingParams, bool]:
+    """Draw the fields, filled with the settings of the step looked at; give back what they say, or said last, and
+    whether all of them can be used."""
     state = st.session_state
     if state.get(BASE) != base:
         state[BASE] = base
         _fill(base)
-    titles = [preset.title for preset in PRESETS]
-    st.selectbox(
-        "Preset", range(len(PRESETS)), format_func=titles.__getitem__, index=None, key="sampling_preset",
-        placeholder="Choose by what it does", on_change=_take_preset,
-    )
+    above = st.container()
     values: dict[str, Any] = {}
     good = True
     columns = st.columns(2, gap="small")
     for place, (name, label, options) in enumerate(FIELDS):
         with columns[place % 2]:
-            value = _field(name, label, isinstance(getattr(base, name), int), options)
+            value = _field(name, label, options)
             sentence = complaint(name, value)
             if sentence:
                 good = False
@@ -62,16 +59,29 @@ def draw_settings(base: SamplingParams, vocab_size: int) -> SamplingParams:
     else:
         st.caption("The figures show the last settings that can be used; the run is as it was.")
         state[VALID] = dataclasses.replace(state[VALID], order=order)
-    return state[VALID]
+    with above:
+        _draw_presets(state[VALID])
+    return state[VALID], good
 
 
-def _field(name: str, label: str, whole: bool, options: dict[str, Any]) -> Any:
+def _draw_presets(now: SamplingParams) -> None:
+    """It names the preset that the settings are, so that one can be taken again after something was changed."""
+    same = (number for number, preset in enumerate(PRESETS) if _with(preset, now) == now)
+    st.session_state["sampling_preset"] = next(same, None)
+    titles = [preset.title for preset in PRESETS]
+    st.selectbox(
+        "Preset", range(len(PRESETS)), format_func=titles.__getitem__, index=None, key="sampling_preset",
+        placeholder="Choose by what it does", on_change=_take_preset,
+    )
+
+
+def _field(name: str, label: str, options: dict[str, Any]) -> Any:
     """What the field says; of the seed the text, if that is no whole number."""
     if name == "seed":  # a number field drops what is above 2**53 without a word
         text: str = st.text_input(label, key=_key(name), persist_state="session", max_chars=24, help=options["help"])
         return int(text) if text.isascii() and text.strip().isdigit() else text
     return st.number_input(
-        label, None, None, key=_key(name), persist_state="session", format="%d" if whole else "%g", **options
+        label, None, None, key=_key(name), persist_state="session", format="%d" if name == "top_k" else "%g", **options
     )
 
 
@@ -82,8 +92,8 @@ def _draw_order() -> tuple[str, ...]:
     named = [title for title, names in ORDERS.items() if names == order]
     state["sampling_named_order"] = named[0] if named else None
     st.segmented_control(
-        "Order of the stages", list(ORDERS), key="sampling_named_order", on_change=_take_named_order, width="stretch",
-        format_func=lambda title: "temperature first" if title == next(iter(ORDERS)) else "temperature last",
+        "Order: temperature comes", list(ORDERS), key="sampling_named_order", on_change=_take_named_order,
+        width="stretch", format_func=lambda title: "first" if title == next(iter(ORDERS)) else "last",
         help="Temperature before the filters or after them. The same settings may then keep other tokens.",
     )
     with st.container(key="sampling_order", gap=None):
@@ -110,7 +120,9 @@ def reset_settings() -> None:
 def _fill(params: SamplingParams) -> None:
     state = st.session_state
     for name, _, _ in FIELDS:
-        state[_key(name)] = str(params.seed) if name == "seed" else getattr(params, name)
+        value = getattr(params, name)
+        # A number field takes its kind from its first value, and 0 may be a whole number.
+        state[_key(name)] = str(value) if name == "seed" else int(value) if name == "top_k" else float(value)
     for name in PROCESSOR_NAMES:
         state[_key(name, "on")] = name in params.order
     state[ROWS] = [*params.order, *(name for name in PROCESSOR_NAMES if name not in params.order)]
@@ -120,8 +132,13 @@ def _fill(params: SamplingParams) -> None:
 def _take_preset() -> None:
     state = st.session_state
     if state["sampling_preset"] is not None:
-        off = {"temperature": 1.0, "top_p": 1.0, "seed": state[VALID].seed}
-        _fill(SamplingParams(**off | PRESETS[state["sampling_preset"]].settings))
+        _fill(_with(PRESETS[state["sampling_preset"]], state[VALID]))
+
+
+def _with(preset: Preset, params: SamplingParams) -> SamplingParams:
+    """What the preset makes of these settings; what is no matter of the sampler's stages stays."""
+    kept = {name: getattr(params, name) for name in ("seed", "stop", "stop_ids", "max_new_tokens")}
+    return SamplingParams(**{"temperature": 1.0, "top_p": 1.0} | kept | preset.settings)
 
 
 def _take_named_order() -> None:

@@ -10,22 +10,23 @@ from miniinfer.figures.sampling_words import describe_order, stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.sampling_look import Look
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.sampling_look import Look, probabilities
+from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
 SHOWN = 12
-SHARE = st.column_config.NumberColumn(format="percent")
 NATS = st.column_config.NumberColumn(format="%.3f", help="In nats: 0 is certain; ln of the vocabulary is all equal.")
 COLUMNS = {
-    "stage": st.column_config.TextColumn(width=130), "setting": st.column_config.TextColumn(width=86),
-    "likeliest": st.column_config.TextColumn(width=80),
+    "stage": st.column_config.TextColumn(width=126), "setting": st.column_config.TextColumn(width=84),
+    "likeliest": st.column_config.TextColumn(width=96),
     "tokens left": st.column_config.NumberColumn(format="localized"),
     "cut here": st.column_config.NumberColumn(format="localized"),
     "mass cut": st.column_config.NumberColumn(format="percent", help="What the tokens cut here had before."),
     "mass moved": st.column_config.NumberColumn(
-        format="percent", help="The part of the probability that changed hands: half the sum of |after − before|."
+        "moved", format="percent",
+        help="The part of the probability that changed hands: half the sum of |after − before|.",
     ),
-    "entropy before": NATS, "entropy after": NATS, "its probability": SHARE,
+    "entropy before": NATS, "entropy after": NATS,
+    "its probability": st.column_config.NumberColumn("its share", format="percent", help="Its probability."),
 }  # fmt: skip
 
 
@@ -44,11 +45,15 @@ def draw_stages(look: Look) -> None:
     st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"After {stage_label(sampling, stage)}")
     st.caption(
         "Outline: before this stage; bar: after it; blue: the token that these settings draw. Choose a row for another "
-        f"stage. Order: {describe_order(sampling.params.order)}."
+        f"stage. Order: {describe_order(sampling.params.order)}. All figures: {Provenance.COMPUTED.value}."
     )
-    with st.expander("Table of this figure"):
+    with st.expander("Table of this figure, and both as files"):
+        left, *saves = st.columns([8, 2, 2], vertical_alignment="center")
+        left.caption("The table of all stages, above")
+        draw_saves(frame, "sampling_stages", "stages.csv", saves)
         shown = stage_table(sampling, stage, stage_tokens(sampling, stage, SHOWN), look.text)
-        draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv")
+        form = probabilities("before", "after")
+        draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv", columns=form)
 
 
 def _most_telling(sampling: Sampling) -> int:

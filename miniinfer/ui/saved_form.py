@@ -24,10 +24,14 @@ MOST_BLOCK_SIZE = 1024
 
 
 def saved_form(
-    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None
+    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None,
+    before: SavedRun | None = None,
 ) -> SavedRun | None:
     """The run as it stands, whole steps only; None if it was released meanwhile. Called from any thread, without a
-    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken."""
+    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken.
+
+    before: what this gave for the run earlier, whose steps are taken over, with their JSON.
+    """
     info, steps = run.info, run.known_steps()
     finish = run.finish_reason
     if run.released:
@@ -36,22 +40,29 @@ def saved_form(
     chosen = sum(step.token_id is not None for step in steps)
     if run.seq.num_tokens != prompt + chosen:
         finish = None  # a step was committed a moment ago, and is not recorded yet
-    params = list(dict.fromkeys([*(step.params for step in steps), info.params]))
-    params = [*(p for p in params if p != info.params), info.params]  # the last one is in force
-    place = {p: index for index, p in enumerate(params)}
+    used = {id(step.params): step.params for step in steps}  # few objects, and hashing one takes longer than a step
+    params = [*(p for p in dict.fromkeys(used.values()) if p != info.params), info.params]  # the last one is in force
+    place = {number: params.index(p) for number, p in used.items()}
+    known = before.steps if before is not None else ()
     edit = info.edit
     return SavedRun(
         session=session, run_id=info.run_id, name=name or info.name, prompt=info.prompt,
         prompt_ids=tuple(run.seq.token_ids[:prompt]), chat=info.chat, one_pass=info.one_pass,
         block_size=info.block_size, model=model, params=tuple(params),
-        steps=tuple(_saved_step(step, place[step.params]) for step in steps),
+        steps=tuple(
+            _saved_step(step, place[id(step.params)], known[i] if i < len(known) else None)
+            for i, step in enumerate(steps)
+        ),
         finish_reason=finish, cursor=min(cursor, len(steps)), created=created, parent=info.parent,
         fork_step=edit.step if edit else None,
         forced_token=edit.token_id if isinstance(edit, ForceToken) else None,
     )
 
 
-def _saved_step(step: KnownStep, params: int) -> SavedStep:
+def _saved_step(step: KnownStep, params: int, before: SavedStep | None) -> SavedStep:
+    """before: the same step as it was saved earlier; steps never change, but the place of their settings may."""
+    if before is not None and before.params == params:
+        return before
     stages = {name: round(ms, 4) for name, ms in step.stage_ms.items()}
     return SavedStep(
         step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params,

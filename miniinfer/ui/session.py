@@ -27,6 +27,7 @@ from miniinfer.ui.queue_place import QueuePlace
 from miniinfer.ui.run_facts import branch_name, run_info, short_name
 from miniinfer.ui.run_log import log_event
 from miniinfer.ui.saved_runs import EXAMPLE_ID, SavedRuns, get_saved_runs
+from miniinfer.ui.session_end import close_soon
 from miniinfer.ui.session_engine import CLOSED, SessionEngine
 from miniinfer.ui.session_memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.session_view import SessionView
@@ -227,7 +228,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.in_engine(run.step):
+                    if not self.in_engine_in_parts(run.step_in_parts):
                         break
             finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)
@@ -250,8 +251,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
                     self.open(ask.open)
                 elif self.keeper.view is not None and ask.run_id == self.keeper.view.info.run_id:
                     self.keeper.look_at_view(self.in_view[1] if ask.cursor is None else ask.cursor)
-                elif ask.run_id is not None and ask.run_id in self.timeline:
-                    self.timeline.open(ask.run_id)
+                elif self.timeline.current is not None and ask.run_id == self.timeline.current.info.run_id:
+                    # One that names another run was asked before the browser knew of this one.
                     woken = self.wake_current()
                     if ask.force is not None:
                         self.branch(ForceToken(*ask.force))
@@ -285,13 +286,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             log_event(self.session_id, "closed")
 
 
-def _close_soon(session: Session) -> None:
-    """In a thread: closing waits for the step that is running, and Streamlit calls this in its event loop."""
-    session.leaving = True  # a reload may come before it is closed, and takes its place
-    threading.Thread(target=session.close, name="session-close", daemon=True).start()
-
-
-@st.cache_resource(scope="session", on_release=_close_soon, show_spinner=False)
+@st.cache_resource(scope="session", on_release=close_soon, show_spinner=False)
 def get_session() -> Session:
     """This browser tab's session; Streamlit closes it when the tab disconnects."""
     return Session(get_host(), get_saved_runs())

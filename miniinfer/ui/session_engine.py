@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from miniinfer.errors import BadInputError
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.sleep import fall_asleep, wake
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.engine_config import backend_for, config_for
@@ -59,6 +60,15 @@ class SessionEngine(ABC):
         self.last_used = time.monotonic()
         try:
             return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting, quick=quick)
+        finally:
+            self.last_used = time.monotonic()
+
+    def in_engine_in_parts(self, work: Callable[[], Parts[T]]) -> T:
+        """What takes longer than a step: other tabs' jobs come in between its parts."""
+        self.last_used = time.monotonic()
+        try:
+            slow = self.queue_place.while_waiting
+            return self.host.worker.call_in_parts(work, key=self.session_id, slow=slow)
         finally:
             self.last_used = time.monotonic()
 
@@ -143,5 +153,5 @@ class SessionEngine(ABC):
             )
         if self.batch.lent:
             self.batch.lent = False
-            said.append("The memory of this tab's batch was lent to others: run the batch again to see it.")
+            said.append("The memory of this tab's batch was lent to others: its steps are computed again.")
         return " ".join(said) or None

@@ -10,7 +10,9 @@ from miniinfer.config import BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.native.choose import NATIVE
+from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams
+from miniinfer.ui.engine_config import backend_for
 from miniinfer.ui.examples import EXAMPLES
 from miniinfer.ui.model_host import ModelKey
 from miniinfer.ui.session import Session
@@ -115,14 +117,24 @@ def _submit(session: Session, *, branch: bool) -> None:
                 raise BadInputError("Step once first: nothing has been drawn yet that could be drawn again.")
             session.branch(ChangeParams(session.timeline.cursor, params))
         else:
-            session.new_run(
-                state["prompt"], params, chat=state["kind"] == "chat", one_pass=state["prefill"] == "one pass"
-            )
+            chat, one_pass = state["kind"] == "chat", state["prefill"] == "one pass"
+            if not _is_there(session, state["prompt"], params, chat, one_pass):
+                session.new_run(state["prompt"], params, chat=chat, one_pass=one_pass)
         model = session.model
         state["panel_error"] = params.note_for(model.config.vocab_size) if model is not None else None
     except MiniInferError as error:
         state["panel_error"] = str(error)
     st.rerun()
+
+
+def _is_there(session: Session, prompt: str, params: SamplingParams, chat: bool, one_pass: bool) -> bool:
+    """Whether the run in view is that very one at its beginning: the second click of a double click wants no other."""
+    run = session.timeline.current
+    if not isinstance(run, LiveRun) or run.steps or run.model is not session.model:
+        return False
+    made = (i := run.info).prompt, i.params, i.chat, i.one_pass, i.parent, i.block_size, i.backend
+    backend = backend_for(run.model, session.backend).name
+    return made == (prompt, params, chat, one_pass, None, session.block_size, backend)
 
 
 def _seed(text: str) -> int:

@@ -12,7 +12,12 @@ from streamlit.delta_generator import DeltaGenerator
 from miniinfer.figures.tables import frame_to_csv, frame_to_parquet
 from miniinfer.provenance import Provenance
 
-ROW = 26  # px
+ROW, HEAD = 26, 34  # px of a row and of the line above the first
+
+
+def whole_rows(count: int) -> int:
+    """The height in px of a table that shows so many rows and scrolls: none is cut in half."""
+    return HEAD + ROW * count
 
 
 def draw_table_twin(
@@ -22,12 +27,14 @@ def draw_table_twin(
 ) -> None:
     """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
-    source: of all figures, or what comes from where. height: in px, for a table that scrolls in a place of its own.
+    source: of all figures, or what comes from where. height: in px, at most, for a table that scrolls in a place of
+    its own; one that is shorter has no empty rows.
     columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
     table.
     """
+    fits = height is not None and HEAD + ROW * len(frame) <= height
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, height=height or "auto",
+        frame, key=f"{key}_table", width="stretch", hide_index=True, height="content" if fits else height or "auto",
         column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
     left, *places = st.columns([3, 3, 4] if narrow else [8, 2, 2], vertical_alignment="center")
@@ -36,6 +43,12 @@ def draw_table_twin(
     else:
         left.caption(" · ".join(f"{each.value}: {what}" for each, what in source.items()))
     draw_saves(csv or frame, key, file_name, places)
+
+
+def opened_fold(title: str, key: str) -> DeltaGenerator | None:
+    """A fold whose contents are made when it is opened: what nobody looks at costs nothing when the cursor moves."""
+    folded = st.expander(title, key=key, on_change="rerun")
+    return folded if folded.open else None
 
 
 def draw_saves(

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import reprlib
+from pathlib import Path
+
 import streamlit as st
 
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.tokenizer_payload import strip
 from miniinfer.figures.tokenizer_tables import side_by_side_table
+from miniinfer.models.registry import existing_path
 from miniinfer.models.text import load_tokenizer_file
 from miniinfer.models.tokenizer import Tokenizer
-from miniinfer.provenance import Provenance
-from miniinfer.tokenization.encoding import encode_steps
+from miniinfer.tokenization.encoding import Encoding, encode_steps
 from miniinfer.tokenization.side_by_side import side_by_side
 from miniinfer.ui.mount import mount_tokenizer
-from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.tokenizer_look import TextLook
+from miniinfer.ui.tokenizer_look import TextLook, draw_rows, remembered
+
+FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")  # read of a folder
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
 def _read(path: str, changed: float) -> Tokenizer:
     """changed: when the file was written last, so that a new one is read anew."""
     return load_tokenizer_file(path)[0]
+
+
+def _changed(file: Path) -> float:
+    """When the file, or any that is read with it, was written last: a folder's own time tells nothing of its files."""
+    folder = file if file.is_dir() else file.parent
+    read = (file, *(folder / name for name in FILES))
+    return max(os.path.getmtime(path) for path in read if os.path.exists(path))
+
+
+def _both(tokenizer: Tokenizer, second: Tokenizer, text: str, name: str) -> tuple[Encoding, Encoding]:
+    """What each makes of the text. Raises BadInputError, with the file's name if it is the second that cannot."""
+    a = encode_steps(tokenizer, text, parse_special=False)
+    try:
+        return a, encode_steps(second, text, parse_special=False)
+    except MiniInferError as error:
+        raise BadInputError(f"{name}: {error}") from error
 
 
 def draw_compare(look: TextLook) -> None:
@@ -41,18 +62,13 @@ def draw_compare(look: TextLook) -> None:
             "Hugging Face folder. What MiniInfer cannot follow to the letter is refused, with the reason."
         )
         return
-    from pathlib import Path
-
-    file = Path(path).expanduser()
-    if not file.exists():
-        raise BadInputError(f"There is no file or folder {path!r} on this machine.")
-    second = _read(path, file.stat().st_mtime)
-    text = look.wanted.text
-    a = encode_steps(look.tokenizer, text, parse_special=False)
-    try:
-        b = encode_steps(second, text, parse_special=False)
-    except MiniInferError as error:
-        raise BadInputError(f"{file.name}: {error}") from error
+    file = existing_path(path)
+    if file is None:
+        raise BadInputError(f"There is no file or folder {reprlib.repr(path)} on this machine.")
+    second, text = _read(str(file), _changed(file)), look.wanted.text
+    a, b = remembered(
+        "compare", second, (look.side.name, text), lambda: _both(look.tokenizer, second, text, file.name)
+    )
     typed = ["typed"] * max(len(a.tokens), len(b.tokens))
     mount_tokenizer("tokenizer_compare", {
         "stages": [], "pieces": [],
@@ -69,4 +85,6 @@ def draw_compare(look: TextLook) -> None:
         + ("Both cut alike." if first is None else f"They part first at byte {first.start}. ")
         + "The same bytes are lit in both while the pointer is on a token."
     )
-    draw_table_twin(side_by_side_table(stretches), "tokenizer_stretches", Provenance.COMPUTED, "comparison.csv")
+    draw_rows(
+        lambda most: side_by_side_table(stretches, most), len(stretches), "tokenizer_stretches", "comparison.csv"
+    )

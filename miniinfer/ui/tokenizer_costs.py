@@ -9,7 +9,7 @@ from miniinfer.figures.tokenizer_tables import costs_table
 from miniinfer.provenance import Provenance
 from miniinfer.tokenization.costs import SAMPLES, costs_of
 from miniinfer.ui.figure import draw_figure
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer_look import TextLook
 
 YOURS = "your text"
@@ -34,5 +34,6 @@ def draw_costs(look: TextLook) -> None:
     )
     for refusal in refusals:
         st.text(refusal)
-    with st.expander("Table: bytes, characters, tokens of each sentence"):
-        draw_table_twin(costs_table(costs), "tokenizer_costs", Provenance.COMPUTED, "languages.csv")
+    if (folded := opened_fold("Table: bytes, characters, tokens of each sentence", "tokenizer_costs_fold")) is not None:
+        with folded:
+            draw_table_twin(costs_table(costs), "tokenizer_costs", Provenance.COMPUTED, "languages.csv")

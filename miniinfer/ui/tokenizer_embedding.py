@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from miniinfer.errors import BadInputError
+from miniinfer.figures.sampling_words import percent
 from miniinfer.figures.tokenizer_embedding import (
     describe_backwards,
     describe_rows,
@@ -26,7 +27,7 @@ from miniinfer.trace.embedding import MatrixFacts, backwards, embed_ids, neighbo
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.in_parts import do_in_parts
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer_look import TextLook, remembered
 
 T = TypeVar("T")
@@ -69,20 +70,27 @@ def draw_embedding(look: TextLook) -> None:
         st.caption(
             f"Each id selects one row of {model.config.vocab_size:,}, kept as {embedded.storage}; these are the "
             f"numbers it stands for. The colour scale ends at ±{colour_limit(embedded):.3g}, which holds "
-            f"{IN_SCALE:.1%} of the values shown; what lies beyond has the end's colour. Computed from the weights."
+            f"{percent(IN_SCALE)} of the values shown; what lies beyond has the end's colour. Computed from the "
+            "weights."
         )
     with right:
         st.markdown("**Which rows of the whole vocabulary lie nearest?**")
         st.text(f"“{look.text(token_id)}”, id {token_id:,}, norm {embedded.norms[position - first]:.4f}")
-        draw_figure(
-            neighbours_figure(found, look.text, look.colours), "tokenizer_near",
-            f"Nearest rows of the embedding to “{look.text(token_id)}”, id {token_id:,}, by cosine",
-            name="nearest_rows",
-        )
+        if len(found.ids):
+            draw_figure(
+                neighbours_figure(found, look.text, look.colours), "tokenizer_near",
+                f"Nearest rows of the embedding to “{look.text(token_id)}”, id {token_id:,}, by cosine",
+                name="nearest_rows",
+            )
+        else:
+            st.text("All numbers of this row are 0: it points nowhere, so no row lies nearer to it than another.")
     other = remembered("row", model, token_id, lambda: _in_engine(look, lambda: unembed_row(model, token_id, facts)))
     mine = embedded.rows[position - first]
     _way_out(look, facts, describe_rows(mine, other, look.text(token_id)))
-    with st.expander("Tables: norms, values, nearest rows, both matrices"):
+    folded = opened_fold("Tables: norms, values, nearest rows, both matrices", "tokenizer_embedding_fold")
+    if folded is None:
+        return
+    with folded:
         draw_table_twin(rows_table(embedded, look.text, first), "tokenizer_norms", Provenance.COMPUTED, "norms.csv")
         draw_table_twin(values_table(embedded, look.text, first), "tokenizer_values", Provenance.COMPUTED, "X.csv")
         draw_table_twin(neighbours_table(found, look.text), "tokenizer_nearest", Provenance.COMPUTED, "nearest.csv")
@@ -119,7 +127,7 @@ def _way_out(look: TextLook, facts: MatrixFacts, rows: str) -> None:
         step = look.session.timeline.cursor
         found = look.session.look([run], lambda: backwards(run, step))
         if found is not None:
-            st.text(describe_backwards(found, look.text, facts.check.tied))
+            st.text(describe_backwards(found, look.text, facts.check.tied, run.info.dtype))
 
 
 def _in_engine(look: TextLook, question: Callable[[], T]) -> T:

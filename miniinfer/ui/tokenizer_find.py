@@ -8,8 +8,8 @@ import streamlit as st
 from miniinfer.figures.tokenizer_tables import found_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
-from miniinfer.tokenization.vocabulary_search import derivation, describe_tokens, find_tokens
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.tokenization.vocabulary_search import asked_ids, derivation, describe_tokens, find_tokens, is_id
+from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer_look import TextLook
 
 MOST = 200
@@ -30,7 +30,8 @@ def draw_find(look: TextLook) -> None:
     if query:
         ids = find_tokens(look.tokenizer, query, by)
         more = f"; the first {MOST} stand here" if len(ids) > MOST else ""
-        st.caption(f"{len(ids):,} tokens fit{more}." if ids else _nothing(by))
+        fits = "1 token fits" if len(ids) == 1 else f"{len(ids):,} tokens fit"
+        st.caption(f"{fits}{more}.{_no_ids(look, query) if by == 'id' else ''}" if ids else _nothing(look, by))
     else:
         ids = list(dict.fromkeys(look.encoding.ids))
         st.caption("The tokens of the text at the left. Choose a row to see how merges make it.")
@@ -38,15 +39,16 @@ def draw_find(look: TextLook) -> None:
     frame = found_table(describe_tokens(look.tokenizer, shown), look.text)
     picked = st.dataframe(
         frame, key="tokenizer_found_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch",
+        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch", placeholder="",
         column_config={"id": st.column_config.NumberColumn(format="%d")},
     )
     rows = picked["selection"]["rows"]
     chosen = shown[rows[0]] if rows and rows[0] < len(shown) else (shown[0] if shown else None)
     if chosen is not None:
         _derivation(look, chosen)
-    with st.expander("Table as CSV"):
-        draw_table_twin(frame, "tokenizer_found", Provenance.COMPUTED, "tokens.csv")
+    if (folded := opened_fold("Table as CSV", "tokenizer_found_fold")) is not None:
+        with folded:
+            draw_table_twin(frame, "tokenizer_found", Provenance.COMPUTED, "tokens.csv")
 
 
 def _derivation(look: TextLook, token_id: int) -> None:
@@ -62,8 +64,17 @@ def _derivation(look: TextLook, token_id: int) -> None:
     st.dataframe(table, key="tokenizer_derivation", hide_index=True, width="stretch", row_height=28)
 
 
-def _nothing(by: str) -> str:
+def _no_ids(look: TextLook, query: str) -> str:
+    """Which of the numbers that were asked for are no ids, if there are any."""
+    size = look.tokenizer.vocab_size
+    wrong = [word for word in asked_ids(query) if not is_id(word, size)]
+    named = " and no ".join(word if len(word) < 12 else word[:11] + "…" for word in wrong[:3])
+    return f" Ids run from 0 to {size - 1:,}: there is no {named}." if wrong else ""
+
+
+def _nothing(look: TextLook, by: str) -> str:
     return {
-        "text": "No token holds this text; a longer text is several tokens.", "id": "No token has such an id.",
+        "text": "No token holds this text; a longer text is several tokens.",
+        "id": f"No token has such an id: they run from 0 to {look.tokenizer.vocab_size - 1:,}.",
         "bytes": "No token holds these bytes. Write them in pairs, as F0 9F, <F0><9F> or 0xF0 0x9F.",
-    }[by]  # fmt: skip
+    }[by]

@@ -7,21 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+import pandas as pd
 import streamlit as st
 
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.palette import Palette, palette
+from miniinfer.figures.tokenizer_tables import MOST_ROWS
 from miniinfer.models.chat import ChatTemplate
 from miniinfer.models.chat_typed import typed_range
 from miniinfer.models.display import visible
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.models.text import load_tokenizer
 from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.provenance import Provenance
 from miniinfer.tokenization.encoding import Encoding, encode_parts
 from miniinfer.tokenization.segments import SegmentPlace, segments_of
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import Run
 from miniinfer.ui.session import Session
+from miniinfer.ui.table_twin import draw_table_twin
 from miniinfer.ui.tokens import MAX_PROMPT_CHARACTERS
 
 T = TypeVar("T")
@@ -108,6 +112,13 @@ def remembered(name: str, owner: object, question: object, answer: Callable[[], 
         memo = (weakref.ref(owner), question, answer())
         st.session_state[f"tokenizer_{name}_memo"] = memo
     return cast(T, memo[2])
+
+
+def draw_rows(make: Callable[[int | None], pd.DataFrame], count: int, key: str, file_name: str) -> None:
+    """The table twin of something with `count` rows. make: gives so many of them, or all; what is saved has all."""
+    if count > MOST_ROWS:
+        st.caption(f"The first {MOST_ROWS:,} of {count:,} rows stand here; the saved files have all of them.")
+    draw_table_twin(make(MOST_ROWS), key, Provenance.COMPUTED, file_name, csv=lambda: make(None))
 
 
 def encode(side: TextSide, wanted: Wanted) -> tuple[Encoding, list[SegmentPlace], tuple[int, int] | None]:

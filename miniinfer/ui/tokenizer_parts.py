@@ -12,7 +12,7 @@ from miniinfer.tokenization.characters import characters_of
 from miniinfer.tokenization.segments import MIXED, writers_of
 from miniinfer.ui.mount import mount_tokenizer
 from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.tokenizer_look import TextLook
+from miniinfer.ui.tokenizer_look import TextLook, draw_rows
 
 WORDS = {
     "typed": "filled: what was typed", "template": "outlined: what the chat template wrote",
@@ -65,4 +65,6 @@ def draw_characters(look: TextLook) -> None:
         f"tokens{', none of which is a character by itself' if split else ''}. What looks like one sign may be several "
         "code points."
     )
-    draw_table_twin(characters_table(characters), "tokenizer_characters", Provenance.COMPUTED, "characters.csv")
+    draw_rows(
+        lambda most: characters_table(characters, most), len(characters), "tokenizer_characters", "characters.csv"
+    )

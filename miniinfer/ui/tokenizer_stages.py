@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pandas as pd
 import streamlit as st
 
 from miniinfer.figures.tokenizer_payload import pieces, stages, strip
 from miniinfer.figures.tokenizer_tables import merges_table, pieces_table, tokens_table
 from miniinfer.figures.tokenizer_words import NO_NORMALISATION, notes, summary
-from miniinfer.provenance import Provenance
 from miniinfer.tokenization.segments import writers_of
 from miniinfer.ui.mount import mount_tokenizer
-from miniinfer.ui.table_twin import draw_table_twin
-from miniinfer.ui.tokenizer_look import TextLook
+from miniinfer.ui.table_twin import opened_fold
+from miniinfer.ui.tokenizer_look import TextLook, draw_rows
 
 
 def draw_stages(look: TextLook) -> None:
@@ -25,14 +27,21 @@ def draw_stages(look: TextLook) -> None:
     })  # fmt: skip
     for note in notes(look.wanted.text):
         st.caption(note)
-    with st.expander("Tables: tokens, pieces, merges"):
-        named = {
-            "Tokens": lambda: tokens_table(encoding, look.segments),
-            "Pieces": lambda: pieces_table(encoding),
-            "Merges": lambda: merges_table(encoding),
-        }
-        which = st.segmented_control(
-            "Table", list(named), default="Tokens", key="tokenizer_table", required=True, label_visibility="collapsed"
-        )
-        name = which or "Tokens"
-        draw_table_twin(named[name](), f"tokenizer_{name.lower()}", Provenance.COMPUTED, f"{name.lower()}.csv")
+    if (folded := opened_fold("Tables: tokens, pieces, merges", "tokenizer_tables")) is not None:
+        with folded:
+            _draw_tables(look)
+
+
+def _draw_tables(look: TextLook) -> None:
+    encoding, segments = look.encoding, look.segments
+    made: dict[str, tuple[Callable[[int | None], pd.DataFrame], int]] = {
+        "Tokens": (lambda most: tokens_table(encoding, segments, most), len(encoding.tokens)),
+        "Pieces": (lambda most: pieces_table(encoding, most), len(encoding.pieces)),
+        "Merges": (
+            lambda most: merges_table(encoding, most), sum(len(piece.merging.steps) for piece in encoding.pieces)
+        ),
+    }  # fmt: skip
+    name = st.segmented_control(
+        "Table", list(made), default="Tokens", key="tokenizer_table", required=True, label_visibility="collapsed"
+    ) or "Tokens"  # fmt: skip
+    draw_rows(*made[name], f"tokenizer_{name.lower()}", f"{name.lower()}.csv")

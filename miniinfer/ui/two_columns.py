@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import streamlit as st
 
 from miniinfer.figures.compare_plot import comparison_figure
 from miniinfer.figures.palette import palette
+from miniinfer.figures.quoting import quoted
 from miniinfer.figures.sampler_words import sampler_words
 from miniinfer.figures.tables import comparison_table
 from miniinfer.models.display import visible
@@ -17,8 +21,10 @@ from miniinfer.ui.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
 HEIGHT, TABLE = 230, 250  # px
+AT_ONCE = 8  # steps that are read in one turn of the engine thread
+RUN_COLUMNS = ("token", "used probability")
 MANY = 8  # rows, from which on the table scrolls in a place of its own
-PROBABILITY, FINE = st.column_config.NumberColumn(format="%.4f"), st.column_config.NumberColumn(format="%.4g")
+PROBABILITY = FINE = st.column_config.NumberColumn(format="%.4g")
 COLUMNS = {
     "used probability A": PROBABILITY, "used probability B": PROBABILITY, "margin": FINE, "difference": FINE,
 }  # fmt: skip
@@ -26,6 +32,7 @@ COLUMNS = {
 
 def draw_comparison(session: Session, a: Run, b: Run) -> None:
     """Both runs as far as they have been stepped."""
+    read_outputs(session, (a, b))
     comparison, outputs = session.look([a, b], lambda: (compare_runs(a, b), [_text(run) for run in (a, b)]))
     columns = st.columns(2)
     for column, letter, run, output in zip(columns, "AB", (a, b), outputs, strict=True):
@@ -38,18 +45,39 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
             comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT), key="compare_figure",
             config=PLOT, alt="What each run's token had, and how far apart the distributions were",
         )
-    draw_comparison_table(comparison, height=TABLE if len(comparison.pairs) > MANY else None)
+    draw_comparison_table(comparison, ("A", "B"), height=TABLE if len(comparison.pairs) > MANY else None)
 
 
-def draw_comparison_table(comparison: RunComparison, height: int | None = None) -> None:
-    """One row an output token, and what its columns mean."""
+def read_outputs(session: Session, runs: Sequence[Run]) -> None:
+    """Have what each output token was chosen from worked out, a few steps at a time, so that other tabs come in
+    between: each is one unembed product and one pass of the sampler, and a run keeps what it has found."""
+
+    def read(run: Run, steps: Sequence[int]) -> None:
+        for step in steps:
+            run.next_token(step)
+
+    for run in runs:
+        steps = [meta.step for meta in run.steps if meta.token_id is not None]
+        for at in range(0, len(steps), AT_ONCE):
+            session.look([run], partial(read, run, steps[at : at + AT_ONCE]))
+
+
+def draw_comparison_table(
+    comparison: RunComparison, names: tuple[str, str], height: int | None = None
+) -> None:
+    """One row an output token, and what its columns mean. names: of the two runs, in the heads of the columns."""
     if not comparison.pairs:
         st.caption("Neither run has an output token yet: a row for each will stand here. Step on with the arrow key →.")
         return
     frame = comparison_table(comparison)
     for column in ("token A", "token B"):
         frame[column] = frame[column].map(visible)  # blanks and line ends are tokens too
-    draw_table_twin(frame, "compare", Provenance.COMPUTED, "comparison.csv", columns=COLUMNS, height=height)
+    letters = dict(zip("AB", names, strict=True))
+    heads = {f"{what} {letter}": f"{what} {name}" for what in RUN_COLUMNS for letter, name in letters.items()}
+    columns = {heads.get(column, column): form for column, form in COLUMNS.items()}
+    draw_table_twin(
+        frame.rename(columns=heads), "compare", Provenance.COMPUTED, "comparison.csv", columns=columns, height=height
+    )
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "
         "of summation may choose otherwise. difference: half the summed difference of the used probabilities shown."
@@ -89,5 +117,5 @@ def verdict(comparison: RunComparison, names: tuple[str, str]) -> str:
     pair = comparison.pairs[first]
     assert pair.a is not None
     assert pair.b is not None
-    a, b = (f"“{visible(token.text)}” in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
+    a, b = (f"{quoted(visible(token.text))} in {name}" for token, name in zip((pair.a, pair.b), names, strict=True))
     return f"First difference at output token {first + 1}: {a}, {b}."

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from bench import batching, decode, engine, payload, peers, recording, report, sampling, setting
+from bench import batching, cuda, decode, engine, payload, peers, recording, report, sampling, setting
 from bench.passage import passage
 from bench.report import Figure
+from miniinfer.engine.clock import DeviceClock
+from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel, load_model
 
 
@@ -61,8 +63,8 @@ def test_payload(endless: LoadedModel) -> None:
 def test_batching(endless: LoadedModel) -> None:
     """Both sides compute the same: greedy choices of the same weights, also for rows that are padded on the left."""
     twin = batching.transformers_twin(endless)
-    found = sane(batching.beside(endless, twin, [9] * 8, "8 together", rounds=2))
-    assert found["8 together: ours : theirs"].most == pytest.approx(1 / 1.5)
+    found = sane(batching.beside({"float32": endless}, {"theirs": twin}, [9] * 8, "8 together", rounds=2))
+    assert found["8 together: float32 : theirs"].most == 0.5
     prompts = [passage(endless.tokenizer, length) for length in (4, 9, 6)]
     ours, theirs = batching.OurDecoding(endless, prompts), batching.TwinDecoding(twin, prompts)
     for _ in range(3):
@@ -121,6 +123,24 @@ def test_transformers_as_a_peer_decodes_the_same_tokens(endless: LoadedModel) ->
         peer.step()
         assert ours.seqs[0].output_ids[-1] == peer.token_id
     assert peer.num_attentions == endless.config.num_layers
+
+
+def test_cuda_says_so_where_there_is_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(BadInputError, match="no CUDA device"):
+        cuda.measure(cuda.QUICK)
+
+
+def test_what_cuda_measures_runs_on_any_device(endless: LoadedModel) -> None:
+    """All but the capture: a model does not differ from itself, and the fixed stages give the same row each time."""
+    assert cuda.difference(endless, endless, 6) == (1e-12, 1.0)
+    stages = cuda.FixedStages(endless)
+    first = stages.run()
+    assert first.shape == (1, endless.config.hidden_size)
+    assert torch.equal(first, stages.run())
+    assert not torch.equal(first, stages.resid)
+    [figure] = cuda.times("step", DeviceClock(torch.device("cpu")), cuda.weights_reader(endless), rounds=2)
+    assert 0 < figure.value <= figure.p90
 
 
 def test_llama_cpp_is_driven_token_by_token_where_it_is_installed(

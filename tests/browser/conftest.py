@@ -104,6 +104,15 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def wait_for(page: Page, expression: str, arg: object = None, timeout: float = PATIENCE) -> None:
+    """Wait until it is true in the page. Playwright's own wait_for_function looks on by `eval` in the page, which the
+    app's Content-Security-Policy forbids."""
+    end = time.monotonic() + timeout / 1000
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, f"never true: {expression}"
+        page.wait_for_timeout(50)
+
+
 class Visit:
     """One browser tab, and everything it did that a test may ask about."""
 

@@ -47,6 +47,9 @@ def test_keys_step_the_batch_hover_sends_nothing_and_a_request_is_aborted(visit)
     assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
     body = page.locator(".st-key-page_body")
     assert body.evaluate("e => e.scrollHeight <= e.clientHeight && e.scrollWidth <= e.clientWidth"), "no page scroll"
+    page.reload()
+    tab.expect_step("step 3", LONG)  # computed again, as far as it had come
+    expect(page.get_by_test_id("state-0")).to_have_text("aborted")
     page.get_by_role("button", name="Batching").first.click()
     page.get_by_role("link", name="Workspace").click()
     expect(page.get_by_test_id("token-0")).to_be_visible()

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import READY, Visit
+from tests.browser.conftest import READY, Visit, wait_for
 from tests.browser.hostile import IMAGE, MARK, PROMPT, write_hostile_model
 from tests.browser.test_contrast import MEASURE
 
@@ -47,12 +47,12 @@ class Tour(Visit):
         self.settle()
 
     def settle(self) -> None:
-        self.page.wait_for_function(SETTLED, timeout=LONG)
+        wait_for(self.page, SETTLED, timeout=LONG)
 
     def theme(self, name: str) -> None:
         self.page.emulate_media(color_scheme=name)  # type: ignore[arg-type]
         if "Workspace" not in self.page.get_by_test_id("stPopoverButton").first.inner_text():
-            self.page.wait_for_function(DRAWN, arg=name == "dark", timeout=LONG)
+            wait_for(self.page, DRAWN, arg=name == "dark", timeout=LONG)
         self.settle()
 
     def violations(self, rules: list[str] | None = None) -> list[str]:

@@ -8,6 +8,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import wait_for
+
 SHOWN = "() => [...__miniinferKeys.groups].flatMap(group => group.keys.map(({ does }) => does))"
 FOCUS = """() => { let at = document.activeElement;
     while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
@@ -129,7 +131,7 @@ def test_panels_fit_in_large_type_and_at_200_percent_all_is_reached_by_scrolling
     for width, height in ((1440, 900), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})
         for panel in ("tokens", "attention", "next", "kv", "step"):
-            page.wait_for_function(FITS, arg=panel)
+            wait_for(page, FITS, arg=panel)
         assert page.get_by_test_id("token-1").bounding_box()["height"] > 1.2 * small
         assert page.evaluate("document.documentElement.scrollHeight <= document.documentElement.clientHeight")
     page.get_by_test_id("transport-large").click()
@@ -144,7 +146,7 @@ def test_panels_fit_in_large_type_and_at_200_percent_all_is_reached_by_scrolling
         assert min(box["width"] - 120, box["height"] - 40) > 0, panel
         page.mouse.move(360, 300)
         page.mouse.wheel(0, 2000)
-    page.wait_for_function(AT_THE_END)
+    wait_for(page, AT_THE_END)
     end = page.get_by_test_id("panel-step").bounding_box()
     assert end["y"] + end["height"] <= 451
     for name in ("transport-play", "transport-help", "stPopoverButton"):

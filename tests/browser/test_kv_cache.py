@@ -31,7 +31,7 @@ def test_the_page_follows_the_transport_and_a_branch_shares_and_copies_blocks(vi
     head(page, "After step 3")
     view(page, "Blocks")
     expect(page.locator(".st-key-kv_pool .js-plotly-plot")).to_be_visible(timeout=30_000)
-    page.locator(".st-key-kv_branch").get_by_role("button").click()
+    page.locator(".st-key-kv_pick").get_by_role("button", name="Branch here").click()
     shared = page.get_by_text("1 block shared, which saves 737,280 B")
     expect(shared).to_be_visible(timeout=30_000)
     page.keyboard.press("ArrowRight")

@@ -95,7 +95,8 @@ def test_two_users_do_not_meet(visit):
     pages = [first.open(), second.open()]
     for page, prompt in zip(pages, ("One two three", "Red green blue"), strict=True):
         new_run(page, prompt)
-    for page in pages:
+    for tab, page in zip((first, second), pages, strict=True):
+        tab.expect_step("step 0")
         page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
         for _ in range(4):
             page.keyboard.press("ArrowRight")

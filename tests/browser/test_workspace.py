@@ -5,6 +5,15 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import wait_for
+
+# Painted together, so of one step: in percent of the bar, where the drawn part begins, the coin lies, the part ends.
+COIN = """draw => {
+  const part = draw.querySelector('.part.drawn').style;
+  const left = parseFloat(part.left);
+  const coin = draw.querySelector('.coin').style.transform.match(/[\\d.e-]+/)[0];
+  return [left, parseFloat(coin), left + parseFloat(part.width)];
+}"""
 SIZES = [(1440, 900), (1920, 1080), (1280, 720)]
 
 
@@ -50,6 +59,12 @@ def test_keys_step_forth_and_back_and_the_address_follows(visit):
     page.keyboard.press("End")  # from the last step there is, End runs on to the end of the run
     tab.expect_step("step 32", timeout=60_000)
     expect(page.get_by_test_id("transport-step")).to_contain_text("ended")
+    for step in range(31, 21, -1):  # in some of them the draw fell on a token from far down the list
+        page.keyboard.press("ArrowLeft")
+        tab.expect_step(f"step {step}")
+        page.locator(".part.drawn").wait_for()
+        left, coin, right = page.locator(".draw").evaluate(COIN)  # whichever step is painted by now
+        assert left - 1e-3 <= coin <= right + 1e-3
 
 
 def test_buttons_do_what_keys_do(visit):
@@ -235,7 +250,7 @@ def test_a_long_prompt_comes_in_parts(visit):
     del tab.received[:]
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 1", timeout=60_000)
-    page.wait_for_function("[...__miniinfer.history.pooled.values()].some(map => map.to === 640)")
+    wait_for(page, "[...__miniinfer.history.pooled.values()].some(map => map.to === 640)")
     assert max(tab.received) < 1_000_000
     expect(page.get_by_test_id("token-639")).to_be_visible()
     expect(page.get_by_test_id("token-0")).to_have_count(0)

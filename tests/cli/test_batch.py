@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from miniinfer.trace.batch_run import BatchRun
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:
@@ -139,6 +140,34 @@ def test_a_file_that_is_not_there(command: Run, tmp_path: Path) -> None:
     status, _, err = command("batch", str(tmp_path / "none.jsonl"))
     assert status == 2
     assert "none.jsonl cannot be read" in err
+
+
+@pytest.mark.parametrize("options", [("--json",), ("--static",)])
+def test_an_interrupt_ends_it_in_good_order(
+    command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """What there is of each request is printed once, the totals too; 130 as for every interrupted command."""
+    step = BatchRun.step
+
+    def interrupted(self: BatchRun) -> bool:
+        if len(self.steps) == 6:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(BatchRun, "step", interrupted)
+    late = {"id": "late", "prompt": "x", "arrival": 9}
+    status, out, _ = command("batch", write(tmp_path, *LINES, late), *options)
+    assert status == 130
+    if "--json" not in options:
+        assert out.count("\n") == 4
+        return
+    *found, totals = objects(out)
+    assert totals["steps"] == 6
+    ended = {line["id"]: (line["finish_reason"], len(line["output_ids"])) for line in found}
+    assert (len(found), ended["france"], ended["late"]) == (4, ("length", 6), ("abort", 0))
+    assert ended["sky"][0] == "abort"
+    [sky] = [line for line in found if line["id"] == "sky"]
+    assert sky["output_ids"] == alone(command, LINES[1])[: len(sky["output_ids"])]
 
 
 def test_a_preempted_request_says_so(command: Run, tmp_path: Path, model: LoadedModel) -> None:

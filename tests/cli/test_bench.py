@@ -13,7 +13,7 @@ from miniinfer.measure import bench, calibration
 from miniinfer.measure.bench import Size
 from tests.cli.conftest import Run
 
-SMALL = Size((8,), (12,), prefill_rounds=2, decode_rounds=3, calibration_rounds=2, buffer_bytes=2**22)
+SMALL = Size((8,), (12,), 12, prefill_rounds=2, decode_rounds=3, calibration_rounds=2, buffer_bytes=2**22)
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +31,7 @@ def test_one_object_with_steps_stages_and_calibration(command: Run, small: Path)
     assert out.count("\n") == 1
     said: dict[str, Any] = json.loads(out)
     assert (said["model"], said["dtype"], said["quick"]) == ("SmolLM2-135M-Instruct", "float32", True)
+    assert (said["backend"], said["backends"]) == ("torch", None)
     assert said["weight_bytes"] == 538_060_032
     assert said["kv_bytes_per_token"] == 46_080
     assert said["allocator_bytes"] is None

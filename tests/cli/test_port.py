@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from miniinfer.cli.main import main
 from miniinfer.cli.port import any_free, claimed, require_free
 from miniinfer.errors import MiniInferError
+from miniinfer.models.lock import locked
 
 
 @pytest.fixture
@@ -50,6 +54,27 @@ def test_of_two_starts_at_once_the_second_is_told(tmp_path: Path) -> None:
             pass
     with claimed(8765, tmp_path / "new"):
         pass
+    left = [path.name for path in (tmp_path / "new").iterdir()]
+    assert left == [] or sys.platform == "win32", "nothing stays behind"
+
+
+def test_whoever_waited_for_a_lock_that_was_removed_takes_a_new_one(tmp_path: Path) -> None:
+    path, told = tmp_path / "lock", []
+    with ExitStack() as first:
+        first.enter_context(locked(path, lambda: pytest.fail("nobody else is there"), keep=False))
+
+        def waiting() -> None:
+            told.append(path)
+            first.close()  # the file that the second one has opened goes before it is locked
+
+        with locked(path, waiting):
+            assert told == [path]
+            with pytest.raises(MiniInferError), locked(path, _busy):
+                pytest.fail("two hold it")
+
+
+def _busy() -> NoReturn:
+    raise MiniInferError("Somebody holds it.")
 
 
 def test_a_folder_that_cannot_be_written_claims_nothing_and_stops_nobody(tmp_path: Path) -> None:

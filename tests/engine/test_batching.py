@@ -100,6 +100,15 @@ def test_a_static_batch_equals_alone(options: dict, budget: int) -> None:
         assert len(set(batches)) == 2, "nobody joins or leaves in between"
 
 
+def test_a_static_batch_takes_the_first_of_the_policys_queue() -> None:
+    engine = Engine(shared_tiny(), EngineConfig(batching="static", policy="sjf", max_num_seqs=2))
+    long, middle, short = (engine.add_request(prompt, GREEDY) for prompt in (HEAD, [1, 2, 3, 4, 5], [7]))
+    state = engine.step()
+    assert state is not None
+    assert [entry.seq for entry in state.scheduled] == [short, middle]
+    assert long.block_table == []
+
+
 def test_padding_reads_and_leaves_nothing() -> None:
     """The same static batch with other ids in its padding gives the same logits, bit for bit."""
     from miniinfer.engine import padding

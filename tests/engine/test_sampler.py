@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin, draw, falling_order, land, logprob, philox, sampler_trace
+from miniinfer.errors import BadInputError
 from miniinfer.trace.draws import draw_many
 from miniinfer.trace.sampling import sampling_of
 from tests.engine.helpers import PROMPT, logits_by_seq, run_all, tiny_engine
@@ -103,6 +104,16 @@ def test_the_trace_is_what_the_engine_did() -> None:
         assert torch.equal(trace.stages[-1].logits, state.logits[0])
         assert trace.lo <= trace.coin < trace.hi
     assert len(set(seq.output_ids)) > 4
+
+
+@pytest.mark.parametrize(
+    ("logits", "ids", "toss"),
+    [([[1.0, 2.0]], [], None), ([], [], None), ([1.0, 2.0], [2], None), ([1.0, 2.0], [-1], None), ([1.0, 2.0], [], 1.0),
+     ([1.0, 2.0], [], -0.1), ([1.0, 2.0], [], math.nan)],
+)  # fmt: skip
+def test_what_is_no_row_no_id_and_no_coin_is_refused(logits: list, ids: list[int], toss: float | None) -> None:
+    with pytest.raises(BadInputError):
+        sampler_trace(torch.tensor(logits), SamplingParams(repetition_penalty=1.1), ids, coin=toss)
 
 
 def test_the_trace_says_who_was_cut_by_what_and_how_all_rank() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from miniinfer.engine.worker import EngineWorker
 from miniinfer.errors import MiniInferError
+from tests.ui.waiting import wait_until
 
 
 @pytest.fixture
@@ -113,3 +114,69 @@ def test_close_lets_the_running_job_end_and_cancels_the_rest() -> None:
     with pytest.raises(MiniInferError, match="shut down"):
         worker.submit(int)
     worker.close()
+
+
+def test_others_come_in_between_the_parts_of_a_long_job_and_it_goes_on_all_the_same(worker: EngineWorker) -> None:
+    gate, order = threading.Event(), []
+
+    def long(name: str):
+        for part in range(3):
+            order.append(f"{name}{part}")
+            yield
+        return name
+
+    worker.submit(gate.wait)
+    asked = [worker.submit(long, name, key=name) for name in "AB"]
+    short = [worker.submit(order.append, f"s{n}", key=n) for n in range(11)]
+    gate.set()
+    assert [future.result(timeout=10) for future in asked] == ["A", "B"]
+    for future in short:
+        future.result(timeout=10)
+    # Both begin when it is their turn. Then the first goes on after each four others, to its end, and so the second.
+    assert order == [
+        "A0", "B0", "s0", "s1", "s2", "s3", "A1", "s4", "s5", "s6", "s7", "A2", "s8", "s9", "s10", "B1", "B2",
+    ]  # fmt: skip
+    assert worker.num_waiting == 0
+
+
+def test_an_error_in_a_part_reaches_the_caller_and_others_go_on(worker: EngineWorker) -> None:
+    def fails():
+        yield
+        raise ValueError("in its second part")
+
+    failing, after = worker.submit(fails, key="a"), worker.submit(lambda: 7, key="b")
+    with pytest.raises(ValueError, match="second part"):
+        failing.result(timeout=10)
+    assert after.result(timeout=10) == 7
+    assert worker.call_in_parts(lambda: (x for x in ())) is None
+    nested = worker.call(lambda: worker.call(fails_not))
+    assert nested == "done", "in the thread itself all parts are done at once"
+
+
+def fails_not():
+    yield
+    return "done"
+
+
+def test_closing_gives_up_what_has_begun() -> None:
+    worker, gate, begun, undone = EngineWorker(), threading.Event(), threading.Event(), []
+
+    def long():
+        try:
+            begun.set()
+            yield
+            gate.wait(10)
+            yield
+        finally:
+            undone.append(threading.current_thread().name)
+
+    asked = worker.submit(long)
+    assert begun.wait(10)
+    closing = threading.Thread(target=worker.close)
+    closing.start()
+    wait_until(lambda: worker._closed)
+    gate.set()
+    closing.join(10)
+    with pytest.raises(MiniInferError, match="shut down"):
+        asked.result(timeout=10)
+    assert undone == ["engine"], "in its own thread"

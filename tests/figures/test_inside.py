@@ -194,6 +194,10 @@ def test_fields_say_their_shape_in_letters_and_numbers() -> None:
     assert fields_table(StageLook(3, "x", 0, "s.", "f", fields, ()))["not finite"].tolist() == [3]
     assert "3 not finite (2 NaN)" in facts_words(facts(num_nan=2, num_inf=1))
     assert "all finite, 7 hidden or cut (−∞)" in facts_words(facts(num_hidden=7))
+    ids = TensorFacts("T", (5,), "int64", 5, 5900.0, 282, 4650, 2664.8, 0, 0, 0)
+    frame = fields_table(StageLook(3, "x", 0, "s.", "f", (FieldLook("reads", "input_ids", ids, ""),), ()))
+    assert frame["norm"].isna().all(), "ids are names"
+    assert facts_words(ids) == "min 282 · max 4,650 · whole numbers that name something"
 
 
 def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
@@ -236,3 +240,9 @@ def test_tables_and_figures_of_a_whole_step_hold_its_numbers() -> None:
     worst = values_table(a, b, 3)
     assert abs(worst["difference"].iloc[0]) == pytest.approx(float(np.abs(a.values - b.values).max()), rel=1e-5)
     assert np.array_equal(go.Figure(difference_figure(matrix, names, DARK, 200)).data[0].customdata, matrix)
+
+
+def test_what_is_bit_equal_everywhere_has_no_scale() -> None:
+    equal, differs = np.zeros((2, 3), np.float32), np.array([[0, 1e-6, 2e-6], [0, 0, 0]], np.float32)
+    shown = [difference_figure(d, ["q", "k"], LIGHT, 300)["data"][0]["showscale"] for d in (equal, differs)]
+    assert shown == [False, True]

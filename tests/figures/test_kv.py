@@ -236,7 +236,7 @@ def test_words_about_the_pool(looked) -> None:
     run, branch, _, _, pool = looked
     block = 4 * 384
     assert pool_words(pool) == (
-        f"Pool of all runs: used {16 * 384:,} B · allocated {5 * block:,} B (5 blocks) · reserved "
+        f"Pool of 2 runs: used {16 * 384:,} B · allocated {5 * block:,} B (5 blocks) · reserved "
         f"{run.engine.reserved_bytes():,} B (8 blocks of {block:,} B, the bytes of the storage itself). "
         f"Free: {spans(pool.free)}. 2 blocks shared, which saves {2 * block:,} B."
     )

@@ -9,6 +9,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.figures import sampling_plots as plots
 from miniinfer.figures import sampling_tables as tables
 from miniinfer.figures.palette import palette
+from miniinfer.figures.quoting import isolated, quoted
 from miniinfer.figures.sampling_words import counted, describe_order, fate, for_plotly, percent, setting
 from miniinfer.figures.token_search import search_tokens
 from miniinfer.trace.draws import draw_many, sweep_temperature
@@ -59,8 +60,11 @@ def test_tokens_that_stay_and_greedy() -> None:
 
 @pytest.mark.parametrize(
     ("p", "words"),
-    [(0, "0 %"), (0.135, "13.5 %"), (0.0012, "0.12 %"), (1e-7, "1.0e-05 %"), (1, "100 %"), (0.99951, "99.95 %")],
-)
+    [
+        (0, "0 %"), (0.135, "13.5 %"), (0.0012, "0.12 %"), (1e-7, "0.00001 %"), (5.1e-6, "0.00051 %"),
+        (3e-10, "3.0e-08 %"), (1, "100 %"), (0.99951, "99.95 %"),
+    ],
+)  # fmt: skip
 def test_percent(p: float, words: str) -> None:
     assert percent(p) == words
 
@@ -114,6 +118,10 @@ def test_the_draws_table_adds_up() -> None:
     assert frame["drawn"].sum() == 1000
     assert frame["probability"].sum() == pytest.approx(1)
     assert frame["token"].iloc[-1] == "(the other 3 that stay)"
+    bars, expected = plots.draws_figure(draws, [0, 1], text, LIGHT).data
+    assert list(bars.x) == frame["drawn"].tolist()
+    assert list(expected.x) == pytest.approx(frame["expected"].tolist())
+    assert list(expected.error_x.array) == pytest.approx((2 * frame["spread by chance"]).tolist())
 
 
 def test_the_sweep_and_scores_tables() -> None:
@@ -186,6 +194,11 @@ def test_for_plotly_escapes() -> None:
     assert for_plotly("<b>&amp;") == "&lt;b&gt;&amp;amp;"
 
 
+def test_a_token_that_runs_from_right_to_left_does_not_turn_its_sentence_around() -> None:
+    assert quoted("ت") == "“\u2068ت\u2069”"
+    assert isolated("abc <D8> 12 ␣") == "abc <D8> 12 ␣"
+
+
 def test_searching_the_vocabulary() -> None:
     texts = ("a", " Paris", "paris", "Paris", "Parisian", "12", "<s>", " in Paris")
     probs = torch.tensor([0.1, 0.2, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1]).numpy()
@@ -194,6 +207,7 @@ def test_searching_the_vocabulary() -> None:
     assert search_tokens(texts, "99", probs) == []
     assert search_tokens(texts, "", probs) == []
     assert search_tokens(texts, "<S", probs) == [6]
+    assert search_tokens(texts, "␣Paris", probs) == [1, 7], "as the table shows it"
 
 
 def test_the_stage_plots_twin_has_its_bars_and_adds_up() -> None:
@@ -223,11 +237,23 @@ def test_the_bars_twin_says_from_where_to_where_each_token_reaches() -> None:
     assert tables.bar_table(sampling, 0.95, 3, 2, text)["coin"].tolist() == ["", "", "0.950000"]
 
 
+def test_the_coin_lies_on_its_token_also_among_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plots, "SEGMENTS", 2)
+    figure = plots.cumulative_figure(of(), [(0.92, 3)], text, LIGHT)
+    parts = [(bar.base[0], bar.base[0] + bar.x[0], bar.marker.line.width) for bar in figure.data]
+    assert [part[2] for part in parts] == [0, 0, 0, 3]
+    assert parts[2][:2] == pytest.approx((0.7, 1), abs=1e-6)
+    assert parts[3][:2] == pytest.approx((0.85, 0.95), abs=1e-6)
+    assert len(plots.cumulative_figure(of(), [(0.1, 0)], text, LIGHT).data) == 3
+
+
 def test_two_runs_back_to_back_show_what_each_took_even_if_it_is_far_down() -> None:
     first, second = of(top_k=2), of()
     figure = plots.orders_figure(first, second, ("r2", "r1"), 2, text, LIGHT, taken=(4, 0))
     labels = list(figure.layout.yaxis.ticktext)
     assert len(labels) == len(set(labels)) >= 3
+    assert labels[-1] == "the other 2 tokens"
     left, right = figure.data
+    assert (-sum(left.x), sum(right.x)) == (pytest.approx(1), pytest.approx(1)), "the tail is a bar"
     assert labels[list(left.marker.color).index(LIGHT.step)] == "t4", "forced, and cut by the settings"
     assert labels[list(right.marker.color).index(LIGHT.step)] == "t0"

@@ -96,7 +96,8 @@ def test_a_stale_one_is_refused_and_says_what_changed(tmp_path: Path, change: di
         load_calibration(tmp_path, CPU)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', "null",
+                                  pytest.param("[" * 100_000, id="deep")])  # fmt: skip
 def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "calibration-cpu.json").write_text(text)
     with pytest.raises(CalibrationError, match="damaged"):
@@ -105,8 +106,10 @@ def test_a_damaged_file_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_file_with_nonsense_in_it_is_refused(tmp_path: Path) -> None:
     path = save_calibration(here(), tmp_path)
-    data = json.loads(path.read_text())
-    data["bytes_per_second"] = -1
-    path.write_text(json.dumps(data))
-    with pytest.raises(CalibrationError, match="cannot be"):
-        load_calibration(tmp_path, CPU)
+    kept = json.loads(path.read_text())
+    for field, value in (("bytes_per_second", -1), ("bytes_per_second", 10**400), ("bytes_per_second", "fast"),
+                         ("operations_per_second", {"float32": None}), ("rounds", "many"), ("rounds", -1)):  # fmt: skip
+        path.write_text(json.dumps(kept | {field: value}))
+        with pytest.raises(CalibrationError, match=r"cannot be|damaged") as caught:
+            load_calibration(tmp_path, CPU)
+        assert len(str(caught.value)) < 200

@@ -7,12 +7,15 @@ import dataclasses
 import pytest
 import torch
 
+from miniinfer.cli.bench_table import bench_table
 from miniinfer.config import SamplingParams
+from miniinfer.engine.backend import TORCH, TorchBackend
+from miniinfer.engine.engine import Engine
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stages import attention
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.measure import cache_off
+from miniinfer.measure import cache_off, precision
 from miniinfer.measure.bench import Size, measure_bench
 from miniinfer.measure.cache_off import measure_cache_off
 from miniinfer.measure.counting import token_cost
@@ -46,8 +49,8 @@ def test_a_cache_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         attention.write_kv(engine, state)
         state.k = turned
 
-    def broken(model, one_pass=256):  # type: ignore[no-untyped-def]
-        engine = own_engine(model, one_pass)
+    def broken(model, one_pass=256, backend=None):  # type: ignore[no-untyped-def]
+        engine = own_engine(model, one_pass, backend)
         if one_pass == 256:
             engine.program = replace_stage(build_program(model.config), "write_kv", stale)
         return engine
@@ -55,6 +58,23 @@ def test_a_cache_that_is_wrong_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(cache_off, "own_engine", broken)
     with pytest.raises(MiniInferError, match="engine has a bug"):
         run_through(measure_cache_off(tiny_model(), IDS, prompt=7, tokens=8, lengths=(20,), rounds=1))
+
+
+def test_both_ways_and_all_precisions_are_computed_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the core would compute some of them, and what is compared would be two programs."""
+    chosen = []
+
+    def watched(*args, **options):  # type: ignore[no-untyped-def]
+        chosen.append(own_engine(*args, **options).backend)
+        return own_engine(*args, **options)
+
+    monkeypatch.setattr(cache_off, "own_engine", watched)
+    model = tiny_model()
+    object.__setattr__(model, "choose_backend", lambda _weights: TorchBackend())
+    run_through(measure_cache_off(model, IDS, prompt=3, tokens=2, lengths=(8,), rounds=1))
+    monkeypatch.setattr(precision, "own_engine", watched)
+    run_through(measure_precision({"a": model, "b": model}, IDS, GREEDY, tokens=2))
+    assert [backend is TORCH for backend in chosen] == [True] * 6
 
 
 def test_lengths_that_do_not_fit_are_left_out() -> None:
@@ -93,6 +113,29 @@ def test_the_same_model_twice_does_not_differ_and_keeps_settings_and_coins() -> 
     assert [t.token_id for t in found.runs[0].tokens] == solo(IDS, params)[0]
 
 
+def test_a_prompt_in_parts_gives_the_same_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits longer for a step of a measurement than for one of a run."""
+    sizes = []
+    step = Engine.step
+
+    def counted(self, *args, **options):  # type: ignore[no-untyped-def]
+        state = step(self, *args, **options)
+        sizes.append(len(state.input_ids))
+        return state
+
+    monkeypatch.setattr(Engine, "step", counted)
+    models = {"a": tiny_model(), "b": tiny_model(dtype=torch.bfloat16)}
+    whole = run_through(measure_precision(models, IDS, GREEDY, tokens=4))
+    assert max(sizes) == 7
+    sizes.clear()
+    parts = run_through(measure_precision(models, IDS, GREEDY, tokens=4, one_pass=3))
+    assert max(sizes) == 3
+    assert [[t.token_id for t in run.tokens] for run in parts.runs] == [
+        [t.token_id for t in run.tokens] for run in whole.runs
+    ]
+    assert parts.runs[1].kl_nats == pytest.approx(whole.runs[1].kl_nats, rel=0.5)
+
+
 def test_one_precision_is_no_comparison() -> None:
     with pytest.raises(BadInputError, match="at least two"):
         run_through(measure_precision({"float32": tiny_model()}, IDS, GREEDY))
@@ -118,13 +161,16 @@ def test_times_of_the_curve_stand_among_its_costs() -> None:
 
 
 def test_the_bench_measures_what_fits_and_says_what_does_not() -> None:
-    size = Size((4, 512), (20,), prefill_rounds=2, decode_rounds=3, calibration_rounds=3, buffer_bytes=2**20)
-    found = run_through(measure_bench(tiny_model(), IDS, GREEDY, size))
+    size = Size((4, 512), (20,), 30, prefill_rounds=2, decode_rounds=3, calibration_rounds=3, buffer_bytes=2**20)
+    found = run_through(measure_bench(tiny_model(), IDS, GREEDY, size, [TORCH, TorchBackend()]))
     assert [s.num_tokens for s in found.prefill] == [4]
     assert [s.context_len for s in found.decode] == [20]
     assert "512 tokens do not fit into this model's context." in found.notes
     assert (found.calibration is not None) or "busy" in " ".join(found.notes)
-    assert found.dtype == "float32"
+    assert (found.dtype, found.backend) == ("float32", "torch")
+    assert found.backends is not None
+    assert found.backends.runs[0].step.context_len == 20, "no longer than the longest that fits"
+    assert "torch is asked for" in bench_table(found, "tiny", 1.0)
     assert found.kv_bytes_per_token == TINY.kv_bytes_per_token(4)
     with pytest.raises(BadInputError, match="too short"):
         run_through(measure_bench(tiny_model(), IDS, GREEDY, Size((512,), (512,))))

@@ -248,6 +248,27 @@ def test_data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data_home()
 
 
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python takes it for the root of the file system; the system's own list of users knows better."""
+    import pwd
+
+    for name in ("MINIINFER_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("HOME", "")
+    mine = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert data_home() == mine / ".local" / "share" / "miniinfer"
+    monkeypatch.setenv("MINIINFER_HOME", "~/lessons")
+    assert data_home() == mine / "lessons"
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(MiniInferError, match="set MINIINFER_HOME"):
+        data_home()
+
+
 def test_fetching_needs_the_standard_library_only() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"

@@ -13,6 +13,7 @@ import pytest
 from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.models.loader import LoadedModel
 from miniinfer.models.text import load_tokenizer, load_tokenizer_file
+from miniinfer.tokenization.encoding import encode_steps
 from tests.models.tiny_files import TOKENIZER_JSON, write_folder, write_gguf
 
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -70,6 +71,20 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, change: dict[str, ob
     path.write_text("{")
     with pytest.raises(ModelFileError, match="not valid JSON"):
         load_tokenizer_file(path)
+
+
+def test_a_byte_whose_only_token_is_a_control_token_is_refused_and_not_dropped(tmp_path: Path) -> None:
+    """The library drops it without a word, and our own encoder had no id for it."""
+    vocabulary: dict[str, int] = TOKENIZER_JSON["model"]["vocab"]
+    added = [*TOKENIZER_JSON["added_tokens"], {"id": vocabulary["z"], "content": "z", "special": True}]
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(TOKENIZER_JSON | {"added_tokens": added}))
+    tokenizer, _ = load_tokenizer_file(path)
+    with pytest.raises(BadInputError, match=r"no token for the character U\+007A"):
+        tokenizer.encode("a z", parse_special=False)
+    with pytest.raises(BadInputError, match=r"no token for the character U\+007A"):
+        encode_steps(tokenizer, "a z", parse_special=False)
+    assert tokenizer.encode("z", parse_special=True) == [vocabulary["z"]]
 
 
 def test_a_folder_of_gguf_files_names_the_one_to_give(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from miniinfer.cli import loading
-from miniinfer.config import SamplingParams
+from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.backend import TORCH
 from miniinfer.engine.engine import Engine
 from miniinfer.figures.transport import summary
@@ -88,3 +88,19 @@ def test_a_session_chooses_for_its_next_run(switched_on, new_session, monkeypatc
     session.backend = "auto"
     session.new_run("Hello", GREEDY, chat=False, one_pass=True)
     assert session.timeline.current.info.backend == "torch"
+
+
+def test_reserved_is_the_storage_at_every_step_of_the_core_with_branches(switched_on) -> None:
+    engine = Engine(tiny_model(), EngineConfig(block_size=4, pool_chunk_blocks=2), backend=switched_on)
+    seqs = [engine.add_request([1, 2, 3, 4, 5, 6], dataclasses.replace(GREEDY, max_new_tokens=40))]
+    sizes = set()
+    for number in range(30):
+        if number in (3, 9, 20):
+            seqs.append(engine.fork(seqs[0], seqs[0].num_tokens - 2))
+        engine.step(only=seqs[number % len(seqs)])
+        sizes.add(engine.reserved_bytes())
+        assert engine.reserved_bytes() == engine.kv_cache.data.untyped_storage().nbytes()
+        assert engine.reserved_bytes() == engine.pool.num_blocks * engine.kv_cache.block_bytes
+        assert engine.used_bytes() <= engine.allocated_bytes() <= engine.reserved_bytes()
+    assert len(sizes) > 2, "the pool has grown under the core"
+    assert engine.block_copies

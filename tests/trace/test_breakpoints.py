@@ -8,7 +8,7 @@ import torch
 from miniinfer.config import SamplingParams
 from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError
-from miniinfer.faults.replace import replace_stage
+from miniinfer.faults.replace import replace_stage, wrap_stage
 from miniinfer.trace.breakpoints import AtStage, NormJump, NotFinite
 from miniinfer.trace.inside import StepInside
 from miniinfer.trace.live_run import LiveRun
@@ -109,6 +109,23 @@ def test_any_tensor_may_jump_and_down_counts_too() -> None:
     assert hit is not None
     assert (hit.stage, hit.layer) == ("qkv_proj", 2)
     assert "norm of v" in hit.why
+    inside.close()
+
+
+def test_from_nothing_to_something_is_a_jump_and_nothing_twice_is_none() -> None:
+    def empty(state: StepState) -> None:
+        state.mlp_out = torch.zeros_like(state.mlp_out)
+
+    run = with_fault("mlp_out", 0, empty)
+    inside = StepInside(run, 1)
+    hit = inside.run_on([NormJump(1e30, "mlp_out")])
+    assert hit is not None
+    assert (hit.stage, hit.layer) == ("mlp_out", 1)
+    assert "went from 0 to" in hit.why
+    inside.close()
+    run.engine.program = wrap_stage(run.engine.program, "mlp_out", lambda fn: lambda e, s: (fn(e, s), empty(s))[0])
+    inside = StepInside(run, 1)
+    assert inside.run_on([NormJump(1e30, "mlp_out")]) is None
     inside.close()
 
 

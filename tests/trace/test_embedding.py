@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from miniinfer.engine.embedding import Embedding
 from miniinfer.engine.linear import Linear
 from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel
@@ -54,6 +55,20 @@ def test_neighbours_equal_all_cosines() -> None:
     by_one_product = neighbours(tied, 17, 5, facts_of(tied))
     assert by_one_product.ids.tolist() == expected
     assert np.allclose(by_one_product.cosines, found.cosines, atol=1e-6)
+
+
+@torch.inference_mode()
+def test_a_row_of_zeros_is_near_to_nothing() -> None:
+    rows = tiny_model().weights.embedding(torch.arange(67)).float()
+    rows[5] = 0
+    model = tiny_model()
+    weights = dataclasses.replace(model.weights, embedding=Embedding.dense(rows))
+    model = dataclasses.replace(model, weights=weights)
+    facts = facts_of(model)
+    assert not len(neighbours(model, 5, 12, facts).ids)
+    others = neighbours(model, 17, 1000, facts)
+    assert sorted(others.ids.tolist()) == [i for i in range(67) if i not in (5, 17)]
+    assert (others.cosines >= -1).all()
 
 
 @torch.inference_mode()

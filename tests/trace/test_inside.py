@@ -115,6 +115,24 @@ def test_what_a_stage_reads_is_what_stood_there_before() -> None:
     inside.close()
 
 
+def reads(inside: StepInside, pc: int) -> dict[str, torch.Tensor]:
+    inside.goto(pc)
+    values = {name: as_tensor(value) for name, value in inside._reads.items()}
+    return {name: t.clone() for name, t in values.items() if t is not None}
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_what_a_stage_reads_is_the_same_on_the_way_back(step: int) -> None:
+    """Going back puts kept fields back; what stood in the others belongs to a later layer and must not be shown."""
+    run = stepped(4)
+    inside = StepInside(run, step)
+    places = range(1, len(inside.program) + 1)
+    forth = {pc: reads(inside, pc) for pc in places}
+    for pc in reversed(places):
+        assert same(reads(inside, pc), forth[pc]), inside.program[pc - 1]
+    inside.close()
+
+
 @pytest.mark.parametrize("step", [1, 3, 5])
 def test_the_run_is_not_touched(step: int) -> None:
     run, twin = stepped(4), stepped(4)

@@ -109,8 +109,10 @@ def test_fields_that_are_no_tensors_are_said_in_words(inside: StepInside) -> Non
     look = inside.look()
     assert look is not None
     assert look.field("writes", "scheduled").text == "tokens 0 to 6"  # type: ignore[union-attr]
-    inside.goto(4)
-    assert inside.look().field("reads", "resid_post").text == "nothing"  # type: ignore[union-attr]
+    assert look.field("writes", "preempted").text == "nothing"  # type: ignore[union-attr]
+    for pc, read in ((4, ["resid_pre"]), (15, ["resid_post"])):  # attn_norm: only layer 0 has no layer before it
+        inside.goto(pc)
+        assert [f.name for f in inside.look().fields if f.role == "reads"] == read  # type: ignore[union-attr]
     inside.goto(47)
     look = inside.look()
     assert look is not None

@@ -16,12 +16,10 @@ from tests.trace.live import PROMPT, finished_run, live_run
 
 def watched(run):
     """Step to the end, keeping what each step's stages held: newest rows, logits, coin."""
-    seen = []
-    step = run.engine.step
+    seen, rows, found = [], [], {}
+    advance = run.engine.advance
 
-    def spy(observer, *, only):
-        rows, found = [], {}
-
+    def spy(state, *, until=None, observer):
         def both(stage, state):
             observer(stage, state)
             if stage.name == "attn_pattern":
@@ -29,15 +27,13 @@ def watched(run):
             elif stage.name == "commit":
                 found.update(logits=state.raw_logits, probs=state.probs, coins=state.coins, ids=state.token_ids)
 
-        state = step(both, only=only)
-        if state is not None:
-            seen.append((torch.stack(rows), found))
-        return state
+        return advance(state, until=until, observer=both)
 
-    run.engine.step = spy
+    run.engine.advance = spy
     while run.step():
-        pass
-    run.engine.step = step
+        seen.append((torch.stack(rows), dict(found)))
+        rows.clear()
+    run.engine.advance = advance
     return seen
 
 

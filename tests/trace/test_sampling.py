@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from miniinfer.config import PROCESSOR_NAMES, SamplingParams
 from miniinfer.engine.sampler import coin, draw, sampler_trace
 from miniinfer.errors import NotFiniteError
+from miniinfer.trace.candidates import next_token_of
 from miniinfer.trace.draws import MANY, coins_from, draw_many, greedy_margin, sweep_temperature
 from miniinfer.trace.place import place_of
+from miniinfer.trace.records import TokenInfo
 from miniinfer.trace.sampling import ORDERS, Sampling, sampling_of
 from tests.trace.live import finished_run, live_run
 
@@ -213,3 +215,15 @@ def test_a_place_is_where_a_step_chose_its_token() -> None:
     half = live_run(chunk=1)
     half.step()
     assert place_of(half, 1) is None
+
+
+def test_a_taken_token_from_far_down_has_its_own_place_on_the_bar() -> None:
+    """The panel shows 20 candidates and the taken one; drawn or forced, it lies where the bar has it."""
+    logits = torch.linspace(2, 0, 100)
+    trace = sampler_trace(logits, SamplingParams(**OFF), coin=0.9)  # type: ignore[arg-type]
+    probs, far = trace.probs.double().numpy(), trace.token_id
+    assert far > 20
+    for chosen in (far, 60):
+        found = next_token_of(trace, 1.0, lambda i: TokenInfo(i, str(i), b""), chosen=chosen, forced=chosen != far)
+        assert found.tokens[-1].token_id == chosen
+        assert (found.lo, found.hi) == pytest.approx((probs[:chosen].sum(), probs[: chosen + 1].sum()), abs=1e-6)

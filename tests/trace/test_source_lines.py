@@ -51,8 +51,8 @@ def test_what_the_stage_called_is_shown_too_and_observers_are_not() -> None:
     names = [source.name for source in sources(6)]
     assert names[:2] == ["rope", "rotate"]
     names = [source.name for source in sources(7)]
-    assert {"place_tokens", "write"} <= set(names)
-    assert not {"_note", "row_norms", "_advance"} & set(names)
+    assert {"place_tokens", "KVCache.write"} <= set(names)
+    assert not {"StepInside._note", "row_norms", "StepInside._advance"} & set(names)
 
 
 def test_comprehensions_belong_to_the_function_around_them() -> None:

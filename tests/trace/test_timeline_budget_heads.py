@@ -2,11 +2,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from miniinfer.errors import BadInputError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.pooling import PooledPrompt, pool_rows, to_u8
+from miniinfer.trace.recorder import pool_rows_and_columns
 from miniinfer.trace.records import SequenceRecord, StepRecord
 from miniinfer.trace.timeline import Timeline
 from tests.trace.recorded import make_run
@@ -102,11 +104,9 @@ def test_pooling_a_prompt_in_chunks_equals_pooling_its_rows():
     assert pooled.cell == cell
     for start, stop in ((0, 7), (7, 8), (8, 60)):
         for layer in range(2):
-            width = -(-stop // cell)
-            columns = np.zeros((2, stop - start, width), np.float32)
+            rows = torch.zeros(2, stop - start, stop)
             for i in range(start, stop):
-                for c in range(i // cell + 1):
-                    columns[:, i - start, c] = weights[i][layer, :, c * cell : (c + 1) * cell].max(-1)
-            pooled.add(layer, start, columns)
+                rows[:, i - start, : i + 1] = torch.from_numpy(weights[i][layer])
+            pooled.add(layer, start, pool_rows_and_columns(rows, start, cell))
     expected = pool_rows([to_u8(w) for w in weights], length)
     np.testing.assert_array_equal(pooled.result().maps, expected.maps)

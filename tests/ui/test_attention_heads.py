@@ -32,6 +32,12 @@ def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(a
     assert set(KINDS) <= set(table.columns)
     app.pick("attention_heads_map", {"x": 18, "y": 6})
     assert "Layer 18, head 6 reads" in texts(app)
+    table, marked = frames(app)[0], app.test.session_state["attention_heads_table"]["selection"]["rows"]
+    assert table.loc[marked, ["layer", "head"]].to_numpy().tolist() == [[18, 6]]
+    app.select("attention_heads_table", rows=[3])
+    layer, head = table.loc[3, ["layer", "head"]]
+    assert f"Layer {layer}, head {head} reads" in texts(app)
+    app.pick("attention_heads_map", {"x": 18, "y": 6})
     for wrong in ({"x": 99, "y": 0}, {"x": "2", "y": None}, {}, None, [1, 2], {"x": 2.5, "y": 1}, {"x": True, "y": -1}):
         app.pick("attention_heads_map", wrong)
         assert "Layer 18, head 6 reads" in texts(app), wrong
@@ -85,4 +91,4 @@ def test_every_position_of_a_long_text_is_computed_when_asked_for(app: App) -> N
 def test_a_head_that_the_model_does_not_have_is_none_of_the_errors(app: App) -> None:
     attention(app, layer=99, head=99)
     assert not app.test.exception
-    assert "Layer 13, head 8" in texts(app), "the one that the run itself suggests"
+    assert "Layer 0, head 0" in texts(app)

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -151,6 +152,23 @@ def test_a_long_text_comes_as_a_window_or_pooled_and_never_as_its_square(app: Ap
     assert sum(len(json.dumps(message)) for message in app.figures.values()) < 400_000
 
 
+def test_a_key_that_was_chosen_in_the_row_stays_chosen_when_the_row_is_sorted_anew(app: App) -> None:
+    app.session.new_run(LONG, SamplingParams(max_new_tokens=8), chat=False, one_pass=True)
+    attention(app, step=1)
+    key = int(frames(app)[0]["key"][2])
+    app.select("attention_row_table", rows=[2])
+    assert app.test.session_state["attention_key"] == key
+    for step in (2, 3, 4):
+        app.session.step_to(step, math.inf)
+        app.run()
+        keys = frames(app)[0]["key"].tolist()
+        assert app.test.session_state["attention_key"] == key
+        marked = app.test.session_state["attention_row_table"]["selection"]["rows"]
+        assert marked == ([keys.index(key)] if key in keys else [])
+    show(app, "RoPE")
+    assert app.test.number_input(key="attention_key").value == key
+
+
 def test_a_query_stays_where_it_was_chosen_until_the_cursor_is_before_it(app: App) -> None:
     attention(app, position=6)
     run = current(app)
@@ -190,6 +208,18 @@ def test_a_recorded_run_shows_its_8_bit_rows_and_says_what_is_missing(open_app: 
     layer, head = run.info.default_head or (0, 0)
     kept = run.head_rows(layer, head, 3, 4)
     np.testing.assert_allclose(np.square(numbers(figure.data[0].z)[3, :4]), np.square(kept / 255), atol=1e-6)
+    with patch("miniinfer.ui.attention_scores.WHOLE", 4):
+        show(app, "Scores to weights", range="whole, pooled", hide_first=True)
+    cursor = run.steps[app.session.timeline.cursor - 1].context_len
+    cell = -(-cursor // 4)
+    assert len(run.tokens) % cell, "or a cell would end where the text does"
+    whole = np.zeros((4 * cell, 4 * cell))
+    for i in range(cursor):
+        whole[i, 1 : i + 1] = run.head_rows(layer, head, i, i + 1)[1:] / 255
+    [figure] = plots(app)
+    roots = numbers(figure.data[0].z)
+    blocks = whole[: len(roots) * cell, : len(roots) * cell].reshape(len(roots), cell, len(roots), cell)
+    np.testing.assert_allclose(roots, blocks.max((1, 3)), atol=1e-6)
     for view in ("Value mix", "RoPE", "Knock out"):
         show(app, view)
         assert plots(app) == []

@@ -12,10 +12,11 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.figures.batching_message import NOBODY
 from miniinfer.figures.payload import unpack
-from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS
+from miniinfer.trace.batch_file import requests_to_lines
+from miniinfer.trace.batch_presets import ONE_LONG, OUT_OF_BLOCKS, PRESETS
 from miniinfer.trace.batch_settings import BatchRequest, BatchSettings
 from miniinfer.ui import batching_host
-from miniinfer.ui.batching_form import frame_of
+from miniinfer.ui.batching_form import frame_of, requests_of
 from miniinfer.ui.cost_look import TASK
 from tests.ui.app_test import App, close_tab
 from tests.ui.batching_app import batch_of, batching, finish, press, show, step, texts
@@ -167,6 +168,29 @@ def test_what_was_changed_stays_under_a_name_of_its_own_when_a_preset_is_chosen(
     choose("Own requests")
     assert [r.request_id for r in batch_of(app).trace.requests] == ["changed"]
     assert app.test.selectbox(key="batching_preset").options[3:] == ["Own requests", "Own requests 2"]
+
+
+def test_a_set_of_ones_own_can_be_deleted(app: App):
+    batching(app)
+    fill(app, [BatchRequest("mine", "Hello", _greedy(3))])
+    show(app, "Requests and settings")
+    press(app, "batching_delete")
+    assert app.test.selectbox(key="batching_preset").options == [preset.name for preset in PRESETS]
+    assert batch_of(app).trace.requests == ONE_LONG.requests
+
+
+def test_requests_go_out_as_a_file_and_come_in_again(app: App):
+    batching(app, "Requests and settings")
+    lines = requests_to_lines(OUT_OF_BLOCKS.requests)
+    app.test.file_uploader(key="batching_file_open").upload("mine.jsonl", lines, "application/jsonl")
+    app.run()
+    press(app, "batching_run")
+    assert batch_of(app).trace.requests == OUT_OF_BLOCKS.requests
+    show(app, "Requests and settings")
+    app.test.file_uploader(key="batching_file_open").upload("bad.jsonl", b'{"id": 1}', "application/jsonl")
+    app.run()
+    assert "bad.jsonl, line 1: the request has no prompt" in texts(app)
+    assert requests_of(app.test.session_state["batching_form"].frame)[0] == list(OUT_OF_BLOCKS.requests)
 
 
 def test_records_of_the_four_outcomes_count_while_they_are_there(app: App, monkeypatch: pytest.MonkeyPatch):

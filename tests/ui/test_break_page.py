@@ -77,13 +77,15 @@ def test_choosing_a_fault_says_what_it_is_and_fills_in_its_prompt(app, fault):
     assert app.test.button_group(key="break_kind").value == ("chat" if fault.situation.chat else "raw")
 
 
-def test_the_whole_page_of_one_fault(app):
+def test_the_whole_page_of_one_fault(app, monkeypatch):
     """One run serves all views: the engine is stepped for seconds here."""
     session = app.session
     before = session.timeline.current
     tokens, used = list(before.seq.token_ids), session._engine.pool.num_used
     app.open("break_it")
     press(choose(app, "cache_off_by_one", new=3))
+    monkeypatch.setattr("miniinfer.ui.break_page.run_both", None)
+    press(app)  # the second click of a double one asks what is known
     facts = page(app)
     assert "**write_kv, layer 0**" in facts
     assert "step 2, decode · slot_mapping · differs by up to 1, as claimed" in facts
@@ -113,7 +115,10 @@ def test_the_whole_page_of_one_fault(app):
         app.test.session_state["break_table"] = table
         show(app, "Tables")
         assert list(app.test.dataframe[0].value.columns[:2]) == columns
-        assert len(app.test.dataframe[0].value)
+        shown = app.test.dataframe[0].value
+        assert len(shown)
+        texts = [text for name in ("token", "token A", "token B") if name in shown for text in shown[name]]
+        assert not any(blank in text for text in texts for blank in " \n"), "each token can be seen"
     assert session.timeline.current is before
     assert list(before.seq.token_ids) == tokens
     assert session._engine.pool.num_used == used

@@ -42,7 +42,7 @@ def test_the_next_step_can_be_entered_and_then_made_real(app: App) -> None:
     goto(app, 343)
     seen = frame(app, "shape or content")
     assert seen["field"].tolist()[-2:] == ["coins", "token_ids"]
-    token_id = int(seen["norm"].iloc[-1])
+    token_id = int(seen["max"].iloc[-1])
     assert len(run.steps) == 2
     app.test.button(key="inside_commit").click()
     app.run()

@@ -5,6 +5,7 @@ import sys
 import tomllib
 
 import pytest
+import streamlit as st
 
 from tests.ui.app_test import ROOT, close_tab
 
@@ -135,3 +136,9 @@ def test_an_ask_without_its_component_is_no_error(app, monkeypatch):
 def test_the_list_of_the_files_in_pages_is_never_shown():
     """Until st.navigation was called in a process, Streamlit lists them in the side panel: a flash at a first visit."""
     assert tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["client"]["showSidebarNavigation"] is False
+
+
+def test_an_answer_does_not_walk_the_objects_of_all_sessions():
+    """Streamlit's own default does, after each run of a script: with thirty tabs that took as long as a step."""
+    assert tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["runner"]["postScriptGC"] is False
+    assert st.config.get_option("runner.postScriptGC") is False, "the option is still there, and is read"

@@ -66,6 +66,7 @@ def test_a_typed_continuation_is_one_branch_with_several_forced_tokens(app: App)
     assert any("took over 7 positions of r1" in c.value for c in app.test.caption)
     assert any("It shares none of them with r1 now" in c.value for c in app.test.caption)
     assert app.session.timeline.cursor == len(branch.steps)
+    assert branch.info.name == "step 3: “␣the␣city␣of␣light”"
 
 
 def test_an_empty_continuation_is_a_sentence(app: App) -> None:
@@ -171,7 +172,9 @@ def test_the_same_prompt_under_two_settings_steps_along_in_two_columns(app: App)
     assert max(bars[second.info.run_id]["x"]) == 0
     assert min(bars[second.info.run_id]["x"]) == -1, "greedy: all on one token"
     assert any(x == pytest.approx(drawn, abs=1e-6) for x in bars[first.info.run_id]["x"])
-    assert len(table(app, "token A", "token B")) == 5
+    app.test.session_state["sampling_beside_fold"] = True
+    app.run()
+    assert len(table(app, f"token {second.info.run_id}", f"token {first.info.run_id}")) == 5
 
 
 def test_two_seeds_of_one_prompt_have_their_own_coins(app: App) -> None:
@@ -250,6 +253,6 @@ def test_the_line_of_settings_names_what_is_on(app: App) -> None:
     )
     app.session.new_run("Hi", params, chat=False, one_pass=True)
     assert sampler_line(current(app)) == (
-        "temperature 1.5, top-p 0.95, top-k 5, min p 0.1, repetition penalty 1.3, order repetition → presence_frequency"
-        " → top_k → top_p → min_p → temperature, seed 2"
+        "temperature 1.5, top-p 0.95, top-k 5, min-p 0.1, repetition penalty 1.3, order repetition → presence frequency"
+        " → top-k → top-p → min-p → temperature, seed 2"
     )

@@ -13,7 +13,10 @@ import torch
 
 from miniinfer.config import PROCESSOR_NAMES, SamplingParams
 from miniinfer.engine.sampler import coin
+from miniinfer.models.display import visible
 from miniinfer.trace.run import ChangeParams, ForceToken
+from miniinfer.trace.sampling import sampling_of
+from miniinfer.ui.presets import PRESETS
 from miniinfer.ui.sampling_settings import complaint
 from tests.ui.app_test import MARKUP, App
 from tests.ui.sampling import current, field, frame, plots, sampling, show, texts
@@ -98,6 +101,10 @@ def test_a_value_that_cannot_be_used_is_a_sentence_at_its_field(
     pd.testing.assert_frame_equal(frame(app), before)
     assert len(app.session.timeline) == 1
     assert app.test.button(key="sampling_use").disabled
+    assert app.test.button(key="sampling_new_run").disabled, "its settings would not be those that stand in the fields"
+    app.test.button(key="sampling_reset").click()
+    app.run()
+    assert sentence not in texts(app), "what was typed can be taken back although no setting was changed by it"
 
 
 def test_a_seed_above_what_a_browser_counts_to_is_the_one_that_is_used(app: App) -> None:
@@ -200,6 +207,51 @@ def test_a_preset_fills_the_fields(app: App) -> None:
     assert frame(app)["stage"].iloc[-3] == "Temperature"
 
 
+def test_the_preset_in_its_box_is_the_one_that_the_settings_are(app: App) -> None:
+    """A box that kept its choice after "Back to the run's own" could not be set to the same one again."""
+    sampling(app)
+
+    def named() -> str | None:
+        number = app.test.selectbox(key="sampling_preset").value
+        return None if number is None else PRESETS[number].title
+
+    assert named() == "The app's own start"
+    app.test.selectbox(key="sampling_preset").select("Nearly at random")
+    app.run()
+    assert (named(), field(app, "temperature").value) == ("Nearly at random", 2.0)
+    field(app, "temperature").set_value(1.9)
+    app.run()
+    assert named() is None
+    app.test.button(key="sampling_reset").click()
+    app.run()
+    assert named() == "The app's own start"
+
+
+def test_a_stage_that_is_switched_off_acts_in_neither_order(app: App) -> None:
+    sampling(app, view="Order")
+    app.test.checkbox(key="sampling_top_p_on").uncheck()
+    app.run()
+    assert [m.value for m in app.test.metric] == ["49,152", "0", "0"]
+    assert not any("Top-p" in c.value for c in app.test.caption)
+
+
+def test_the_greedy_margin_is_that_of_the_token_that_greedy_takes(app: App) -> None:
+    prompt = "One, two, three, one, two, three, one, two,"
+    app.session.new_run(prompt, SamplingParams(temperature=0, max_new_tokens=4), chat=False, one_pass=True)
+    sampling(app, step=1, view="What if")
+    field(app, "repetition_penalty").set_value(5.0)
+    app.run()
+    run = current(app)
+    prompt_ids = run.seq.token_ids[: run.info.num_prompt_tokens]
+    params = SamplingParams(temperature=0, repetition_penalty=5.0)
+    greedy = sampling_of(run.logits_at(len(prompt_ids) - 1), params, prompt_ids)
+    assert greedy.token_id != run.steps[0].token_id
+    said = next(line for line in texts(app).splitlines() if "logits ahead of" in line)
+    shown = visible(run.describe(greedy.token_id).text)
+    assert said.startswith(f"“{shown}” is ")
+    assert any("After the penalties" in c.value for c in app.test.caption)
+
+
 def test_running_the_prompt_again_keeps_both_runs(app: App) -> None:
     sampling(app)
     field(app, "seed").set_value("5")
@@ -237,16 +289,22 @@ def test_any_token_is_found_by_text_and_id_with_its_reason(app: App) -> None:
 
 def test_a_row_that_is_chosen_is_the_token_that_is_forced(app: App) -> None:
     sampling(app, view="Any token")
+
+    def table() -> str:
+        return f"sampling_find_rows_{app.test.session_state['sampling_find_table']}"
+
+    first = table()
     assert app.test.button(key="sampling_force").disabled
     chosen = frame(app).iloc[4]
-    app.select("sampling_find_rows", rows=[4])
+    app.select(table(), rows=[4])
     assert not app.test.button(key="sampling_force").disabled
     assert f"“{chosen['token']}”, id {chosen['id']}" in texts(app)
     app.test.button(key="sampling_force").click()
-    app.select("sampling_find_rows", rows=[4])
+    app.select(table(), rows=[4])
     assert current(app).info.edit == ForceToken(3, chosen["id"])
     assert current(app).steps[2].token_id == chosen["id"]
     assert "was forced to take" in texts(app)
+    assert table() != first, "the fifth row is another token now, so none is chosen"
 
 
 def test_a_row_of_the_stages_shows_that_stage(app: App) -> None:
@@ -268,6 +326,14 @@ def test_draw_again_tosses_the_next_coin_and_leaves_the_run(app: App) -> None:
     app.run()
     assert "Coin 4 of seed 0" in texts(app)
     assert current(app).seq.token_ids == before
+    app.test.button(key="sampling_over").click()
+    app.run()
+    app.test.button(key="sampling_thousand").click()
+    app.run()
+    assert len(plots(app)) == 2
+    app.test.button(key="sampling_over").click()
+    app.run()
+    assert len(plots(app)) == 1, "a thousand draws can be put away too"
 
 
 def test_guesses_are_scored_from_the_run(app: App) -> None:

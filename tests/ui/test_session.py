@@ -221,6 +221,15 @@ def test_an_ask_about_a_run_that_is_gone_does_nothing(session):
     assert session.error is None
 
 
+@pytest.mark.parametrize("ask", [Ask(4, "r1", want=9, cursor=9), Ask(4, "r1", cursor=1), Ask(4, "r1", force=(1, 5))])
+def test_an_ask_on_its_way_while_a_new_run_is_made_does_not_put_the_old_one_in_its_place(session, ask):
+    session.new_run("One two", SamplingParams(), chat=False, one_pass=True)
+    before = snapshot(session)
+    session.handle(ask)
+    assert snapshot(session) == before
+    assert session.timeline.current.info.run_id == "r2"
+
+
 def test_what_a_run_does_not_have_is_a_sentence_or_absent(session):
     for selection in (
         Selection(details=(0, 2, 99), have_meta=99, have_tokens=99, have_kv=99),

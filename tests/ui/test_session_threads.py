@@ -44,6 +44,24 @@ def test_two_users_stepping_at_once_each_get_their_solo_run(new_session):
     assert runs[0].seq.block_table[0] == runs[1].seq.block_table[0], "blocks of two pools, numbered alike"
 
 
+def test_others_take_their_turn_between_the_layers_of_a_long_prompt(session):
+    """A prompt of a thousand tokens takes seconds, and thirty people wait for a step of some milliseconds."""
+    run = started(session, PROMPTS[0] * 4)
+    advance, worker, seen = run.engine.advance, session.host.worker, []
+
+    def spy(state, **kwargs):
+        if len(seen) < 3:  # somebody else asks at the beginning of each part
+            seen.append(worker.submit(lambda: (state.pc, run.seq.num_computed_tokens), key="somebody else"))
+        return advance(state, **kwargs)
+
+    run.engine.advance = spy
+    session.step_to(1, math.inf)
+    first, second, third = (asked.result(0) for asked in seen)
+    assert 0 < first[0] <= second[0] < third[0] < len(run.engine.program)
+    assert [computed for _, computed in (first, second, third)] == [0, 0, 0], "before the step was committed"
+    assert len(run.steps) == 1
+
+
 def test_a_click_in_the_middle_of_a_step_commits_whole_steps_only(session):
     solo = started(session, PROMPTS[1])
     session.step_to(8, math.inf)

@@ -34,12 +34,23 @@ def test_new_run_takes_everything_that_was_typed(app):
     assert error(app) == []
 
 
-def test_pressing_twice_makes_two_runs_and_rerunning_makes_none(app):
-    app.press("New run")
+def test_pressing_makes_a_run_and_rerunning_makes_none(app):
     app.press("New run")
     app.run()
     app.open("compare").open("workspace")
-    assert [r["id"] for r in app.message[0]["runs"]] == ["r1", "r2", "r3"]
+    assert [r["id"] for r in app.message[0]["runs"]] == ["r1", "r2"]
+
+
+def test_a_double_click_on_new_run_makes_one(app):
+    """As long as the new one stands at its beginning and nothing was chosen anew, it is the run that was asked for."""
+    for _ in range(2):
+        app.press("New run")
+    assert [r["id"] for r in app.message[0]["runs"]] == ["r1", "r2"]
+    app.fill(temperature=0.5)
+    app.press("New run")
+    app.ask(n=1, run="r3", want=1, cursor=1)
+    app.press("New run")
+    assert [r["id"] for r in app.message[0]["runs"]] == ["r1", "r2", "r3", "r4"]
 
 
 def test_branch_here_draws_the_step_again_with_the_new_settings(app):

@@ -16,6 +16,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.models.registry import MODELS
 from miniinfer.models.text import load_tokenizer
 from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.ui import tokenizer_look
 from tests.models.tiny_files import write_folder
 from tests.ui.app_test import MARKUP, App
 
@@ -69,7 +70,7 @@ def error(app: App) -> str:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_has_at_most_two_plots_and_a_table(page: App, view: str) -> None:
-    show(page, view, second="")
+    show(page, view, second="", tables=True, costs_fold=True, embedding_fold=True, found_fold=True)
     assert len(plots(page)) == {"Languages": 1, "Embedding": 2}.get(view, 0)
     assert error(page) == ""
     assert len(frames(page)) > 0 or view == "Compare"
@@ -79,7 +80,7 @@ def test_each_view_has_at_most_two_plots_and_a_table(page: App, view: str) -> No
 def test_it_shows_the_ids_that_the_run_was_fed(app: App, chat: bool) -> None:
     prompt = "naïve <|im_end|> 東京 " if not chat else "Hi<|im_end|>\n"
     app.session.new_run(prompt, SamplingParams(max_new_tokens=2), chat=chat, one_pass=True)
-    app.open("tokenizer")
+    show(app.open("tokenizer"), "Stages", tables=True)
     run = app.session.timeline.current
     assert run is not None
     assert ids(app) == [t.token_id for t in run.tokens]  # nothing is generated yet: these are the prompt's
@@ -142,7 +143,7 @@ def test_the_message_has_the_merges_of_the_vocabulary(page: App) -> None:
     merges = tokenizer(page).vocabulary.merges
     assert piece[3] == "Ġcapital"
     assert merges[piece[7][-1][0]] == ("Ġcap", "ital")
-    show(page, "Stages", table="Merges")
+    show(page, "Stages", tables=True, table="Merges")
     table = frames(page)[0]
     assert table["rank"].tolist() == [step[0] for step in piece[7]]
 
@@ -154,6 +155,22 @@ def test_a_token_is_found_by_text_id_and_bytes(page: App) -> None:
         assert table["id"].iloc[0] == (found or tokenizer(page).encode("London", parse_special=False)[0])
     show(page, "Look up", by="bytes", query_bytes="xyz")
     assert any("No token holds these bytes" in c.value for c in page.test.caption)
+    show(page, "Look up", by="id", query_id="504 49152 -1 123456789012345")
+    assert frames(page)[0]["id"].tolist() == [504]
+    told = "\n".join(c.value for c in page.test.caption)
+    assert "1 token fits. Ids run from 0 to 49,151: there is no 49152 and no -1 and no 12345678901…." in told
+    show(page, "Look up", by="id", query_id="49152")
+    assert any("No token has such an id: they run from 0 to 49,151." in c.value for c in page.test.caption)
+
+
+def test_a_table_that_is_cut_says_so_and_what_is_saved_is_not(page: App) -> None:
+    with patch.object(tokenizer_look, "MOST_ROWS", 3):
+        show(page, "Characters", "abcdef")
+    assert any("The first 3 of 6 rows stand here" in c.value for c in page.test.caption)
+    assert frames(page)[0]["sign"].tolist() == ["a", "b", "c"]
+    with patch.object(tokenizer_look, "draw_table_twin") as twin:
+        show(page, "Characters", "abcdef")
+    assert twin.call_args.kwargs["csv"]()["sign"].tolist() == list("abcdef")
 
 
 def test_a_second_tokenizer_stands_beside_the_first_and_refusals_are_sentences(page: App, tmp_path: Path) -> None:
@@ -166,15 +183,18 @@ def test_a_second_tokenizer_stands_beside_the_first_and_refusals_are_sentences(p
     table = frames(page)[0]
     assert table["from byte"].tolist()[1:] == table["to byte"].tolist()[:-1]
     assert table["to byte"].iloc[-1] == len("hello the 🙂".encode())
+    show(page, "Compare", second=str(folder))
     Path(path).write_text(json.dumps(json.loads(Path(path).read_text()) | {"normalizer": {"type": "NFC"}}))
-    page.run()
+    page.run()  # the folder itself is as old as before
     assert "changes every text first" in error(page)
-    show(page, "Compare", second=str(tmp_path / "none.json"))
-    assert "There is no file or folder" in error(page)
+    for nothing in (str(tmp_path / "none.json"), "x" * 5000, "~nobody-of-that-name/tokenizer.json"):
+        show(page, "Compare", second=nothing)
+        assert "There is no file or folder" in error(page)
+        assert len(error(page)) < 200
 
 
 def test_the_embedding_view_shows_the_engines_rows(page: App) -> None:
-    show(page, "Embedding", "The capital of France is", position=1)
+    show(page, "Embedding", "The capital of France is", position=1, embedding_fold=True)
     model = page.session.model
     assert model is not None
     import torch

@@ -108,7 +108,7 @@ def test_going_back_and_looking_at_a_prompt_position_runs_no_step(app, monkeypat
     def refuse(*args, **kwargs):
         raise AssertionError("looking back must not run the model")
 
-    monkeypatch.setattr(engine, "step", refuse)
+    monkeypatch.setattr(engine, "advance", refuse)
     have = {"meta": 3, "tok": 8, "kv": 7}
     app.ask(n=4, run="r1", want=1, cursor=1, have=have, details=[1], row=2, probs=0)
     header, blobs = app.message

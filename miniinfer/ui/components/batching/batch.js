@@ -182,7 +182,10 @@ export class Batch {
         this.steps[step.step - 1] ??= step;
         this.blocks[step.step - 1] ??= blob(`blocks:${step.step}`);
       });
-    if (isNew) this.cursor = this.seen = this.known;
+    if (isNew) {
+      this.cursor = this.seen = this.known;
+      if (header.run.resume > this.known && !header.run.finished) this.target = header.run.resume;
+    }
     const stuck = this.asks.answered(header.ask) && this.target !== null && this.target > this.known;
     if (this.target !== null && this.target <= this.known) this.goto(this.target);
     else if (stuck && (header.error || header.run.finished)) {

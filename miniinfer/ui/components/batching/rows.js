@@ -7,6 +7,7 @@ import { readable, setToken } from "../shared/tokens.js";
 import { paintSwatch } from "./colours.js";
 
 const CANDIDATES = 5;
+const WIDE = 800; // px; from there on the end of the text so far has a place of its own
 
 export function createRows(batch) {
   const words = h("span", { class: "quiet small" });
@@ -16,11 +17,13 @@ export function createRows(batch) {
   const none = h("p", { class: "empty quiet" });
   const root = h("div", { class: "rows-scroll" }, list, none);
   let lines = [];
+  let room = 8; // characters of the output before the newest token
 
   function makeLine() {
     const swatch = h("span", { class: "swatch num" });
     const id = h("b", { dir: "auto" });
     const work = h("span", { class: "work" });
+    const before = h("span", { class: "quiet before", dir: "auto" });
     const token = h("span", { class: "tok", dir: "auto" });
     const said = h("span", { class: "quiet small said" });
     const tops = Array.from({ length: CANDIDATES }, () => {
@@ -29,8 +32,8 @@ export function createRows(batch) {
       const fill = h("i", {});
       return { root: h("span", { class: "top" }, h("span", { class: "top-line" }, text, share), h("span", { class: "top-bar" }, fill)), text, share, fill };
     });
-    const el = h("div", { class: "batch-row" }, h("span", { class: "who" }, swatch, id), work, h("span", { class: "chosen" }, token, said), h("span", { class: "tops" }, tops.map((t) => t.root)));
-    const line = { root: el, swatch, id, work, token, said, tops, request: null };
+    const el = h("div", { class: "batch-row" }, h("span", { class: "who" }, swatch, id), work, h("span", { class: "chosen" }, before, token, said), h("span", { class: "tops" }, tops.map((t) => t.root)));
+    const line = { root: el, swatch, id, work, before, token, said, tops, request: null };
     el.addEventListener("pointermove", (event) => batch.setHover({ request: line.request, x: event.clientX, y: event.clientY }));
     el.addEventListener("pointerleave", () => batch.setHover(null));
     return line;
@@ -40,6 +43,7 @@ export function createRows(batch) {
     const step = batch.steps[batch.cursor - 1];
     const rows = step?.rows ?? [];
     while (lines.length < rows.length) lines.push(makeLine());
+    room = root.clientWidth > WIDE ? 32 : 8;
     list.replaceChildren(...rows.map((row, i) => fill(lines[i], row, theme)));
     list.style.setProperty("--rows", Math.max(1, rows.length));
     list.hidden = rows.length === 0;
@@ -62,6 +66,7 @@ export function createRows(batch) {
     setText(line.id, readable(batch.info.requests[row.r].id));
     setText(line.work, workWords(row));
     line.work.title = cachedWords(row);
+    setText(line.before, row.token ? outputBefore(batch, row.r, room) : "");
     line.token.hidden = !row.token;
     if (row.token) setToken(line.token, row.token);
     setText(line.said, row.error ?? (row.ended ? `ends: ${row.ended}` : row.token ? "" : row.phase === "idle" ? "computed for nothing" : "no token yet: the prompt goes on"));
@@ -86,6 +91,16 @@ export function createRows(batch) {
   }
 
   return { root, note, paint, hover };
+}
+
+/** The end of what a request had written before the step looked at, from the steps before it. */
+function outputBefore(batch, request, most) {
+  let text = "";
+  for (let s = batch.cursor - 1; s > 0 && text.length <= most; s--) {
+    const token = batch.steps[s - 1].rows.find((row) => row.r === request)?.token;
+    if (token) text = token[1] + text;
+  }
+  return readable(text.length > most ? `…${text.slice(-most)}` : text);
 }
 
 /** What a row computes, in words. */

@@ -6,6 +6,7 @@ import { drawText, lineHeight, measure } from "./text.js";
 
 const GAP = 5;
 const TITLE = 12;
+const APART = 5; // px between two labels of a colour bar
 
 export function drawGrounds(context, figure) {
   const { plot_bgcolor: ground } = figure.layout;
@@ -188,10 +189,25 @@ function drawFlat(context, figure, bar, box) {
   paint(context, bar.stops, false, x, y, width, thick);
   const font = figure.font(bar.spec.tickfont?.size ?? 11);
   const ticks = barTicks(bar, Math.max(2, Math.floor(width / 52)));
-  ticks.forEach((tick, i) => {
+  const labels = ticks.map((tick, i) => {
     const align = i === 0 && share(bar, tick.at) < 0.05 ? "left" : i === ticks.length - 1 && share(bar, tick.at) > 0.95 ? "right" : "center";
-    drawText(context, tick.text, x + share(bar, tick.at) * width, y - 2, font, { align, base: "bottom" });
+    const at = x + share(bar, tick.at) * width;
+    const wide = measure(context, tick.text, font).width;
+    const from = at - wide * { left: 0, center: 0.5, right: 1 }[align];
+    return { text: tick.text, at, align, from, to: from + wide };
   });
+  for (const { text, at, align } of apart(labels)) drawText(context, text, at, y - 2, font, { align, base: "bottom" });
+}
+
+/** Without those that would touch another one: the last says where the scale ends, so it stays, and of the others the first. */
+function apart(labels) {
+  const last = labels.at(-1);
+  const kept = [];
+  for (const label of labels) {
+    const free = label === last || label.to + APART <= last.from;
+    if (free && (!kept.length || label === last || kept.at(-1).to + APART <= label.from)) kept.push(label);
+  }
+  return kept;
 }
 
 function drawUpright(context, figure, bar, box) {

@@ -126,7 +126,7 @@ export const barOf = (figure) => barsOf(figure)[0] ?? null;
 export function barsOf({ traces }) {
   return traces.flatMap((trace) => {
     const source = trace.type === "heatmap" ? trace : trace.marker;
-    if (!source?.colorscale) return [];
+    if (!source?.colorscale || source.showscale === false) return [];
     const heat = trace.type === "heatmap";
     const [low, high] = heat ? [trace.zmin, trace.zmax] : [source.cmin, source.cmax];
     return [{ spec: source.colorbar ?? {}, trace, low, high, stops: source.colorscale }];

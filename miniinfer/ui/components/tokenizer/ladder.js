@@ -9,6 +9,9 @@ import { createPairs } from "./pairs.js";
 import { ladderPicture } from "./picture.js";
 import { characters, replay } from "./replay.js";
 
+const MOST_TITLE = 60; // characters of a piece in the title
+const MOST_IDS = 256; // so many of a piece's ids are in the message (figures/tokenizer_payload.py)
+
 export function createLadder() {
   const title = h("span", { class: "ladder-title", "data-testid": "ladder-title" });
   const say = h("p", { class: "say", "data-testid": "ladder-say", "aria-live": "polite" });
@@ -46,14 +49,17 @@ export function createLadder() {
     number = chosen;
     piece = data.pieces[chosen];
     const [text, rule, , , ids] = piece;
-    setText(title, `Piece ${chosen}: “${visible(text)}”, cut out as ${rule}`);
+    const signs = [...visible(text)];
+    const shown = signs.length > MOST_TITLE ? [...signs.slice(0, MOST_TITLE), "…"] : signs;
+    setText(title, `Piece ${chosen}: “${shown.join("")}”, cut out as ${rule}`);
     states = piece[7] ? replay(piece) : [];
     show(scroller, states.length > 0);
     buttons.forEach((button) => (button.hidden = !states.length));
     show(png, states.length > 0);
     if (!states.length) {
       setText(count, "");
-      return setText(say, `This piece is too long to be drawn; the table of merges has its steps. It has ${format.count(ids.length)} or more tokens.`);
+      const tokens = ids.length < MOST_IDS ? format.plural(ids.length, "token") : `${MOST_IDS} or more tokens`;
+      return setText(say, `This piece is too long to be drawn; the table of merges has its steps. It has ${tokens}.`);
     }
     at = states.length - 1;
     build();

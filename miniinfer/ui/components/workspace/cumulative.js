@@ -40,11 +40,11 @@ export function createCumulative(bus) {
     parts.forEach((part, i) => {
       const share = next.used[i] ?? 0;
       show(part, share > 0);
-      part.style.flexGrow = String(share);
+      part.style.left = `${100 * interval(next, i)[0]}%`;
+      part.style.width = `${100 * share}%`;
       part.classList.toggle("drawn", next.ids[i] === next.token);
       part.classList.toggle("forced", next.forced && next.ids[i] === next.token);
     });
-    track.style.paddingRight = `${100 * Math.max(0, next.rest.used)}%`;
     const drawn = next.coin !== null && next.token !== null;
     show(pin, drawn);
     pin.classList.toggle("unused", next.greedy || next.forced);
@@ -61,7 +61,11 @@ export function createCumulative(bus) {
   return { root, paint, hover };
 }
 
-function interval(next, i) {
+/** Where candidate i lies on the bar. They stand side by side from 0 on, but for a chosen one from far down the list: it
+ * has its own place among the others that are not shown. */
+export function interval(next, i) {
+  const own = next.ids[i] === next.token && next.lo !== null && Math.abs(next.hi - next.lo - next.used[i]) < 1e-5;
+  if (own) return [next.lo, next.hi];
   let lo = 0;
   for (let k = 0; k < i; k++) lo += next.used[k];
   return [lo, lo + next.used[i]];

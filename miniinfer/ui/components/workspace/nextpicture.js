@@ -3,7 +3,7 @@
 import * as format from "../shared/format.js";
 import { fitted, font } from "../shared/picture.js";
 import { quoted, visible } from "../shared/tokens.js";
-import { sentence } from "./cumulative.js";
+import { interval, sentence } from "./cumulative.js";
 import { CUTS } from "./cuts.js";
 import { origin } from "./pictures.js";
 
@@ -79,14 +79,13 @@ function list(context, { next, history, q }, theme) {
 function draw(context, next, theme, y) {
   context.fillStyle = theme.line;
   context.fillRect(0, y, WIDTH, 14);
-  let x = 0;
   next.used.forEach((share, i) => {
+    const x = interval(next, i)[0] * WIDTH;
     const taken = next.ids[i] === next.token;
     context.globalAlpha = taken ? 1 : 0.5;
     context.fillStyle = taken && next.forced ? theme.violet : theme.amber;
     const wide = share * WIDTH;
     context.fillRect(x, y, Math.max(0, wide - (wide > 2 ? 1 : 0)), 14);
-    x += wide;
   });
   context.globalAlpha = 1;
   context.fillStyle = theme.text2;

@@ -2,13 +2,14 @@
 
 import * as format from "../shared/format.js";
 import * as col from "../shared/columns.js";
+import { interval } from "./cumulative.js";
 import { CUTS } from "./cuts.js";
 
 export function candidateTable(bus, view) {
   const { next, history } = view;
   if (!next) return null;
   const source = history.source.next;
-  const ends = next.used.reduce((all, p) => [...all, all.at(-1) + p], [0]);
+  const ends = next.ids.map((_, i) => interval(next, i));
   return {
     id: "next",
     name: `after position ${view.q}`,
@@ -30,21 +31,28 @@ export function candidateTable(bus, view) {
       if (i === next.ids.length) {
         const { count, used, raw } = next.rest;
         const name = `${format.count(count)} others`;
-        return [null, name, ...odds(used, raw), "", "", ...span(ends[i], used), null];
+        return [null, name, ...odds(used, raw), "", "", ...(used > 0 ? place([1 - used - apart(next, ends), 1]) : NOWHERE), null];
       }
       const cut = next.cut[i];
       const taken = next.ids[i] !== next.token ? "" : next.forced ? "forced" : next.greedy ? "the best one" : "drawn";
       return [
-        i + 1,
+        next.ids[i] === next.token && apart(next, ends) ? null : i + 1,
         next.toks[i],
         ...odds(next.used[i], next.raw[i]),
         cut ? (CUTS[cut] ?? cut) : "",
         taken,
-        ...span(ends[i], next.used[i]),
+        ...(next.used[i] > 0 ? place(ends[i]) : NOWHERE),
         next.ids[i],
       ];
     },
   };
 }
 
-const span = (from, share) => (share > 0 ? [col.float32(from), col.float32(from + share)] : [null, null]);
+const NOWHERE = [null, null];
+const place = ([from, to]) => [col.float32(from), col.float32(to)];
+
+// The share of a chosen token that stands among the others, between the candidates and the end of the bar.
+function apart({ ids, used, token }, ends) {
+  const i = ids.indexOf(token);
+  return i > 0 && ends[i][0] - ends[i - 1][1] > 1e-5 ? used[i] : 0;
+}

@@ -1,10 +1,12 @@
-"""The requests of a JSON Lines file: one object a line, every mistake named by its line. No model is needed."""
+"""The requests of a JSON Lines file, read and written: one object a line, every mistake named by its line. No model is
+needed."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,9 +29,28 @@ class FileRequests(NamedTuple):
 def read_requests(path: str) -> FileRequests:
     """All requests, in the order of the file; empty lines are passed over. Raises BadInputError."""
     try:
-        lines = Path(path).read_bytes().splitlines()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise BadInputError(f"The file {path} cannot be read: {error.strerror}.") from error
+    return parse_requests(data, path)
+
+
+def requests_to_lines(requests: Iterable[BatchRequest]) -> bytes:
+    """What `parse_requests` reads as the same requests; settings that are the usual ones are left out."""
+    lines = []
+    for request in requests:
+        usual = vars(SamplingParams())
+        line: dict[str, Any] = {"id": request.request_id, "prompt": request.prompt}
+        line |= {"chat": True} if request.chat else {}
+        line |= {"arrival": request.arrival} if request.arrival else {}
+        line |= {name: value for name, value in vars(request.params).items() if value != usual[name]}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    return "".join(lines).encode()
+
+
+def parse_requests(data: bytes, path: str) -> FileRequests:
+    """The same of a file's bytes. path: what mistakes call it."""
+    lines = data.splitlines()
     requests: list[BatchRequest] = []
     places: dict[str, int] = {}
     ids: dict[str, str | int] = {}
