@@ -53,6 +53,8 @@ def json_value(dice: random.Random, data: bytes) -> bytes:
     """One to three values of a JSON text replaced, keys removed, added or doubled; numbers may become NaN."""
     value = json.loads(data)
     for _ in range(dice.randint(1, 3)):
+        if not value:
+            break  # nothing is left to change
         parent, key = _place(dice, value)
         if isinstance(parent, dict) and dice.random() < 0.2:
             parent.pop(key)
