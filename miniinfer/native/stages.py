@@ -14,18 +14,17 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
-from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.placement import place_tokens
 from miniinfer.engine.stage import Stage, StageFunction
 from miniinfer.engine.stages import attention, mlp, output
+from miniinfer.native import calls
 from miniinfer.native.decode_plan import plan_of
 from miniinfer.native.products import NativeLinear
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.state import StepState
-    from miniinfer.native.backend import NativeBackend
 
 TWINS: dict[str, tuple[StageFunction, StageFunction]] = {}  # by stage: of torch, of the core
 
@@ -47,15 +46,11 @@ def native_program(program: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(replace(stage, fn=twins.get(stage.fn, stage.fn)) for stage in program)
 
 
-def _backend(engine: Engine) -> NativeBackend:
-    return engine.backend  # type: ignore[return-value]
-
-
 def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     rows, size = x.shape
-    _backend(engine).library.for_rows(rows).rms_norm(
+    calls.backend_of(engine).library.for_rows(rows).rms_norm(
         x.data_ptr(), weight.data_ptr(), engine.model_config.norm_eps, rows, size, y.data_ptr()
     )
     return y
@@ -91,11 +86,11 @@ def rope(engine: Engine, state: StepState) -> None:
         plan.library.step_rope(plan.address, layer)
         state.q, state.k = plan.q[layer], plan.k[layer]
         return None
-    if not _rows_of_heads(q) or not _rows_of_heads(k):
+    if not calls.rows_of_heads(q) or not calls.rows_of_heads(k):
         return attention.rope(engine, state)
     (rows, num_heads, head_dim), num_kv_heads = q.shape, k.shape[1]
     turned = q.new_empty((rows, num_heads + num_kv_heads, head_dim))
-    _backend(engine).library.for_rows(rows).rope(
+    calls.backend_of(engine).library.for_rows(rows).rope(
         q.data_ptr(), q.stride(0), k.data_ptr(), k.stride(0), state.rope_cos.data_ptr(), state.rope_sin.data_ptr(),
         rows, num_heads, num_kv_heads, head_dim, turned.data_ptr(),
     )  # fmt: skip
@@ -111,11 +106,11 @@ def write_kv(engine: Engine, state: StepState) -> None:
         plan.place(engine, state)
         plan.library.step_write_kv(plan.address, layer)
         return None
-    if not _rows_of_heads(k) or not _rows_of_heads(v):
+    if not calls.rows_of_heads(k) or not calls.rows_of_heads(v):
         return attention.write_kv(engine, state)
     place_tokens(engine, state)
     slots, new = state.slot_mapping, state.new_blocks
-    backend = _backend(engine)
+    backend = calls.backend_of(engine)
     backend.library.for_rows(len(slots)).write_kv(
         backend.cache(engine.kv_cache, state.layer), k.data_ptr(), k.stride(0), v.data_ptr(), v.stride(0),
         slots.data_ptr(), len(slots), new.data_ptr(), len(new),
@@ -131,53 +126,23 @@ def attn_scores(engine: Engine, state: StepState) -> None:
         plan.library.step_attn_scores(plan.address, layer, scores.data_ptr())
         state.attn_scores = (scores,)  # [K, S, G, 1, C]
         return None
-    if not _known_groups(state) or not _rows_of_heads(q):
+    if not calls.known_groups(state) or not calls.known_mask(state) or not calls.rows_of_heads(q):
         return attention.attn_scores(engine, state)
     state.attn_scores = tuple(
-        _group_scores(engine, state, group, blocks)
+        calls.group_scores(engine, state, group, blocks)
         for group, blocks in zip(state.groups, state.block_tables, strict=True)
     )
     return None
 
 
-def _group_scores(engine: Engine, state: StepState, group: AttnGroup, blocks: Tensor) -> Tensor:
-    """[K, S, G, Tq, C]: one row of each sequence, or many rows of one."""
-    backend, kv_heads = _backend(engine), engine.kv_cache.num_kv_heads
-    q, seqs, rows, context = state.q[group.first_row :], group.num_seqs, group.num_rows, group.context_len
-    heads = q.shape[1]
-    scores = q.new_empty((kv_heads, seqs, heads // kv_heads, rows, context))
-    cache, tables = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr()
-    if rows == 1:
-        backend.library.attn_scores(
-            cache, q.data_ptr(), q.stride(0), heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context,
-            scores.data_ptr(),
-        )  # fmt: skip
-    else:
-        backend.library.attn_scores_rows(
-            cache, q.data_ptr(), q.stride(0), heads, tables, rows, context, scores.data_ptr()
-        )
-    return scores
-
-
 @twin_of(attention.attn_pattern)
 def attn_pattern(engine: Engine, state: StepState) -> None:
-    state.attn_pattern = tuple(_softmax(engine, scores) for scores in state.attn_scores)  # [K, S, G, Tq, C]
-
-
-def _softmax(engine: Engine, scores: Tensor) -> Tensor:
-    scores = scores.contiguous()
-    pattern = torch.empty_like(scores)
-    context = scores.shape[-1]
-    rows = scores.numel() // context
-    _backend(engine).library.for_rows(scores.shape[3]).attn_pattern(
-        scores.data_ptr(), rows, context, pattern.data_ptr()
-    )
-    return pattern
+    state.attn_pattern = tuple(calls.softmax(engine, scores) for scores in state.attn_scores)  # [K, S, G, Tq, C]
 
 
 @twin_of(attention.attn_mix)
 def attn_mix(engine: Engine, state: StepState) -> None:
-    if not _known_groups(state):
+    if not calls.known_groups(state):
         return attention.attn_mix(engine, state)
     plan, layer = plan_of(engine, state), state.layer
     if plan is not None and state.attn_pattern[0].shape == plan.scores_shape and plan.is_placed(engine, state):
@@ -188,23 +153,9 @@ def attn_mix(engine: Engine, state: StepState) -> None:
     rows = sum(group.num_seqs * group.num_rows for group in state.groups)
     z = state.attn_pattern[0].new_empty((rows, config.num_heads, config.head_dim))
     for group, blocks, pattern in zip(state.groups, state.block_tables, state.attn_pattern, strict=True):
-        _mix_group(engine, state, group, blocks, pattern.contiguous(), z[group.first_row :])
+        calls.mix_group(engine, state, group, blocks, pattern.contiguous(), z[group.first_row :])
     state.z = z  # [T, H, D]
     return None
-
-
-def _mix_group(
-    engine: Engine, state: StepState, group: AttnGroup, blocks: Tensor, pattern: Tensor, z: Tensor
-) -> None:
-    """The rows of a group into z [rows, H, D]."""
-    backend, heads, seqs, context = _backend(engine), z.shape[1], group.num_seqs, pattern.shape[-1]
-    cache, tables, weights = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr(), pattern.data_ptr()
-    if group.num_rows == 1:
-        backend.library.attn_mix(
-            cache, weights, heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context, z.data_ptr()
-        )
-    else:
-        backend.library.attn_mix_rows(cache, weights, heads, tables, group.num_rows, context, z.data_ptr())
 
 
 @twin_of(attention.attn_out)
@@ -244,10 +195,11 @@ def mlp_hidden(engine: Engine, state: StepState) -> None:
     hidden = x.new_empty((rows, size))
     if _in_core(linear, x):
         x = x.contiguous()
-        _backend(engine).library.for_rows(rows).mlp_hidden(linear.address, x.data_ptr(), rows, hidden.data_ptr())
+        library = calls.backend_of(engine).library.for_rows(rows)
+        library.mlp_hidden(linear.address, x.data_ptr(), rows, hidden.data_ptr())
     else:
         both = linear(x)  # [T, 2F]
-        _backend(engine).library.gate(both.data_ptr(), rows, size, hidden.data_ptr())
+        calls.backend_of(engine).library.gate(both.data_ptr(), rows, size, hidden.data_ptr())
     state.mlp_hidden = hidden  # [T, F]
     return None
 
@@ -276,22 +228,12 @@ def _linear_add(engine: Engine, linear: NativeLinear, x: Tensor, resid: Tensor) 
     """The product and its sum with the residual stream."""
     x, resid = x.contiguous(), resid.contiguous()
     product, total = torch.empty_like(resid), torch.empty_like(resid)
-    _backend(engine).library.for_rows(len(x)).linear_add(
+    calls.backend_of(engine).library.for_rows(len(x)).linear_add(
         linear.address, x.data_ptr(), resid.data_ptr(), x.shape[0], product.data_ptr(), total.data_ptr()
     )
     return product, total
 
 
-def _rows_of_heads(x: Tensor) -> bool:
-    """True if each row of x [T, heads, D] is one piece of memory; from row to row anything may lie between."""
-    return x.stride(2) == 1 and x.stride(1) == x.shape[2]
-
-
 def _in_core(linear: Linear, x: Tensor) -> TypeGuard[NativeLinear]:
     """True if the core computes this product."""
     return type(linear) is NativeLinear and linear.takes(len(x))
-
-
-def _known_groups(state: StepState) -> bool:
-    """True unless rows form a rectangle of several sequences, as in a static batch."""
-    return all(group.num_seqs == 1 or group.num_rows == 1 for group in state.groups)

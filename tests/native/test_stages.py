@@ -120,6 +120,17 @@ def test_whatever_stands_in_scores_and_pattern_is_computed_with(backend: NativeB
             compare(field, state, other)
 
 
+def test_rows_whose_mask_was_taken_off_see_everything(backend: NativeBackend) -> None:
+    engine = Engine(tiny_model(config=WIDE), EngineConfig(block_size=4), backend=backend)
+    engine.add_request([i % 60 for i in range(70)], PARAMS)
+    state = engine.begin_step()
+    engine.advance(state, until=7)
+    state.groups = tuple(dataclasses.replace(group, hidden=None) for group in state.groups)
+    engine.advance(state, until=9)
+    assert state.attn_scores[0].isfinite().all()
+    assert (state.attn_pattern[0] > 0).all()
+
+
 def test_a_program_of_the_core_says_what_the_torch_program_says() -> None:
     program, twins = build_program(TINY), native_program(build_program(TINY))
     assert [dataclasses.replace(s, fn=t.fn) for s, t in zip(program, twins, strict=True)] == list(twins)
