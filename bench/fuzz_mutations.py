@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
@@ -107,3 +108,49 @@ def array_of_json(dice: random.Random, data: bytes) -> bytes:
     head = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(text)},), }}".encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
     return data[:8] + len(head).to_bytes(2, "little") + head + text
+
+
+def whole_pages(dice: random.Random, data: bytes) -> bytes:
+    """Cut where a download that broke off is cut: after some whole pages of 4 KiB."""
+    return data[: dice.randrange(len(data) // PAGE + 1) * PAGE]
+
+
+def numbers(dice: random.Random, data: bytes) -> bytes:
+    """One or two places in the head overwritten with counts, lengths or offsets that are huge, negative or nothing."""
+    out = bytearray(data)
+    for _ in range(dice.randint(1, 2)):
+        at = dice.randrange(min(len(out), 2 * PAGE)) if dice.random() < 0.8 else 8 * dice.randrange(4)
+        out[at : at + 8] = dice.choice(HUGE).to_bytes(8, "little")
+    return bytes(out)
+
+
+def json_nested(dice: random.Random, data: bytes) -> bytes:
+    """A value in the middle of the text is thousands of lists or objects, one in the other."""
+    depth = dice.choice((50, 900, 1100, 100_000))
+    opening, closing = dice.choice(((b"[", b"]"), (b'{"a":', b"}")))
+    colons = [place for place in range(len(data)) if data[place : place + 1] == b":"]
+    at = dice.choice(colons) + 1
+    return data[:at] + opening * depth + (b"1" + closing * depth if dice.random() < 0.7 else b"") + b"," + data[at:]
+
+
+def impostor(dice: random.Random, data: bytes) -> bytes:
+    """Something else under the name: a pickle that would run a program, a zip that unpacks to a hundred megabytes, a
+    page, a pointer, text of nothing but brackets."""
+    return dice.choice(IMPOSTORS)
+
+
+def _zip_bomb() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("data.pkl", bytes(100 << 20))
+    return out.getvalue()
+
+
+PAGE = 4096
+HUGE = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**33, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64 - 4096)
+PICKLE = b"\x80\x04cposix\nsystem\nX\x09\x00\x00\x00touch /tm\x85R."
+IMPOSTORS = (
+    b"", PICKLE, _zip_bomb(), gzip.compress(bytes(1 << 20)), b"<!DOCTYPE html><html></html>", b"[" * 1_000_000,
+    b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", b"[" + b"[]," * 1_200_000 + b"1]",
+    b"\xff\xfe" * 1000, b'{"__metadata__": {}}', (2**63).to_bytes(8, "little") + b"{}", bytes(4096),
+)  # fmt: skip

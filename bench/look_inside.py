@@ -85,6 +85,7 @@ def measure(size: Size) -> list[Figure]:
     with _chromium() as browser, _prints_to_stderr(), running_app() as address:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(address)
+        page.get_by_test_id("token-0").wait_for(timeout=READY)  # before it is there, nothing says "recorded" either
         page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
         new_run(page, tokenizer.decode(passage(tokenizer, size.tokens)), 32)
         for step in range(2, STEPS + 1):

@@ -26,14 +26,19 @@ def broken_colour(colours: Palette) -> str:
     return colours.series[3]
 
 
-def next_tokens_figure(bars: Sequence[NextBars], visible: Visible, colours: Palette, height: int) -> go.Figure:
-    """The first steps' next-token bars, one column an output token, both sides in one row a candidate."""
+def next_tokens_figure(
+    bars: Sequence[NextBars], visible: Visible, colours: Palette, height: int, second: str = BROKEN
+) -> go.Figure:
+    """The first steps' next-token bars, one column an output token, both sides in one row a candidate.
+
+    second: what the other side is called.
+    """
     titles = [f"output token {bar.index + 1}" for bar in bars]
     figure = make_subplots(1, max(1, len(bars)), subplot_titles=titles, horizontal_spacing=0.09)
     for column, bar in enumerate(bars, start=1):
         places = _shown(bar)
         labels = [_label(bar, place, visible) for place in places]
-        for name, probs, colour in ((HEALTHY, bar.a, colours.probability), (BROKEN, bar.b, broken_colour(colours))):
+        for name, probs, colour in ((HEALTHY, bar.a, colours.probability), (second, bar.b, broken_colour(colours))):
             values = [None if probs is None else probs[place] for place in places]
             figure.add_bar(
                 x=values, y=list(range(len(places))), orientation="h", name=name, marker_color=colour, row=1,
@@ -89,12 +94,13 @@ def growth_figure(growth: Sequence[float], colours: Palette, height: int) -> go.
 
 
 def loss_figure(
-    labels: Sequence[str], pair: tuple[TextLoss, TextLoss], visible: Visible, colours: Palette, height: int
+    labels: Sequence[str], pair: tuple[TextLoss, TextLoss], visible: Visible, colours: Palette, height: int,
+    second: str = BROKEN,
 ) -> go.Figure:
     """-ln p of every token of the fixed text, healthy beside broken. labels: its tokens without the first."""
     figure = go.Figure()
     x = list(range(1, len(labels) + 1))
-    for name, side, colour in zip((HEALTHY, BROKEN), pair, (colours.probability, broken_colour(colours)), strict=True):
+    for name, side, colour in zip((HEALTHY, second), pair, (colours.probability, broken_colour(colours)), strict=True):
         figure.add_bar(
             x=x, y=list(side.nats), name=f"{name}, mean {side.mean:.4f}", marker_color=colour,
             hovertemplate=f"{name}: %{{y:.3f}} nats<extra></extra>",

@@ -240,7 +240,9 @@ class RunStore:
         with self._lock:
             try:
                 return self._db.execute(sql, values).fetchall()
-            except (sqlite3.Error, UnicodeError) as error:
+            except UnicodeError as error:
+                raise StoreError("Half of a character is in no saved run: type another text.") from error
+            except sqlite3.Error as error:
                 raise self._error(error) from error
 
     def _write(self, sql: str, *values: object) -> None:

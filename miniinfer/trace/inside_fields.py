@@ -129,7 +129,7 @@ def in_words(inside: StepInside, name: str, value: Any) -> str:
     if name == "only":
         return "this replay alone"
     if name == "groups":
-        parts = (f"{g.num_rows} rows × {g.context_len} keys" for g in value)
+        parts = (f"{_count(g.num_rows, 'row')} × {_count(g.context_len, 'key')}" for g in value)
         return "; ".join(parts) or "none yet"
     if name == "errors":
         return "; ".join(map(str, value.values())) or "none"
@@ -138,10 +138,15 @@ def in_words(inside: StepInside, name: str, value: Any) -> str:
     return str(value)
 
 
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def _sequences_in_words(state: StepState) -> str:
     seqs = [entry.seq for entry in state.scheduled]
     return "; ".join(
-        f"{s.num_tokens} tokens, {s.num_computed_tokens} computed, {len(s.block_table)} blocks" for s in seqs
+        f"{_count(s.num_tokens, 'token')}, {s.num_computed_tokens:,} computed, {_count(len(s.block_table), 'block')}"
+        for s in seqs
     ) or "none scheduled yet"
 
 

@@ -75,23 +75,23 @@ def logit_lens(run: LiveRun, rows: StageRows, count: int = 5) -> LogitLens:
     with torch.inference_mode():
         logs = logits.log_softmax(-1)
         probs = logs.exp()
-        top = probs.topk(min(count, probs.shape[-1]))
+        top = logits.topk(min(count, logits.shape[-1])).indices  # probabilities far down are all 0 in float32
         last = logs[-1]
         entropy = -(probs * logs.clamp(min=-1e30)).sum(-1)
         divergence = (probs[-1] * (last - logs).clamp(max=1e30)).sum(-1).clamp(min=0)
-        final_id = int(top.indices[-1, 0])
+        final_id = int(top[-1, 0])
         token_ids = run.seq.token_ids
         next_id = token_ids[rows.position + 1] if rows.position + 1 < len(token_ids) else None
-        ranks, shares = _followed(probs, final_id)
-        next_ranks, next_shares = _followed(probs, next_id) if next_id is not None else (None, None)
+        ranks, shares = followed(logits, probs, final_id)
+        next_ranks, next_shares = followed(logits, probs, next_id) if next_id is not None else (None, None)
         return LogitLens(
-            rows.position, top.indices.numpy(), top.values.numpy(), final_id, ranks, shares, next_id, next_ranks,
+            rows.position, top.numpy(), probs.gather(-1, top).numpy(), final_id, ranks, shares, next_id, next_ranks,
             next_shares, entropy.numpy(), divergence.numpy(),
         )
 
 
-def _followed(probs: torch.Tensor, token_id: int) -> tuple[NDArray[np.int64], FloatArray]:
-    """Rank, from 1, and probability of one token on each line; of equals the lowest id comes first."""
-    mine = probs[:, token_id]
-    before = (probs > mine[:, None]).sum(-1) + (probs[:, :token_id] == mine[:, None]).sum(-1)
-    return (before + 1).numpy(), mine.numpy()
+def followed(logits: torch.Tensor, probs: torch.Tensor, token_id: int) -> tuple[NDArray[np.int64], FloatArray]:
+    """Rank by logit, from 1, and probability of one token on each line; of equals the lowest id comes first."""
+    mine = logits[:, token_id]
+    before = (logits > mine[:, None]).sum(-1) + (logits[:, :token_id] == mine[:, None]).sum(-1)
+    return (before + 1).numpy(), probs[:, token_id].numpy()

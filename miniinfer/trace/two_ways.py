@@ -14,10 +14,13 @@ from miniinfer.trace.parts import Parts
 from miniinfer.trace.replay import one_pass
 from miniinfer.trace.stage_rows import RowCapture
 
+SAMPLERS = ("logits", "probs")
+
 
 @dataclass(frozen=True)
 class TwoWays:
-    """prefill, decode: what each stage wrote for the position, in the order of the program, entry by entry the same.
+    """prefill, decode: what each stage up to the raw logits wrote for the position, in the order of the program, entry
+    by entry the same. What follows is the sampler's: where it cuts, a rounding may be the difference to minus infinity.
 
     comparison: largest absolute difference of each. scales: the largest magnitude of each, to judge it by.
     """
@@ -43,7 +46,7 @@ def compare_both_ways(run: LiveRun, position: int) -> Parts[TwoWays]:
         capture = RowCapture(position)
         for share in one_pass(run, position, start, capture):
             yield (before + share * (position + 1 - start)) / rows
-        captures.append(tuple(capture.tensors))
+        captures.append(tuple(t for t in capture.tensors if t.name not in SAMPLERS))
     prefill, decode = captures
     scales = tuple(_scale(t) for t in prefill)
     return TwoWays(position, prefill, decode, compare_stages(prefill, decode), scales)

@@ -63,7 +63,7 @@ def _run(session: Session, question: Question) -> None:
     known = _answer_to(session, question)
     if known is not None and known.question == question:
         return  # a double click: the same coins would give the same bits
-    bar = st.progress(0.0, "Healthy and broken: starting")
+    bar = st.progress(0.0, "Both sides: starting")
     try:
         answers[_id(question)] = run_both(session, question, lambda words, share: _show(bar, words, share))
         st.session_state["break_error"] = None

@@ -113,7 +113,7 @@ class _Bench:
             return Lockstep(a, b, (ids, broken_ids), self.question.params, lambda i: describe_token(self.model, i))
 
         lockstep = self._in_engine(start)
-        self._do(lockstep, "Healthy and broken", self.question.max_new_tokens, 0.0, 0.6)
+        self._do(lockstep, "Both sides", self.question.max_new_tokens, 0.0, 0.6)
         return self._in_engine(lockstep.record)
 
     def _loss(

@@ -21,13 +21,16 @@ ENDS = {
 AT_START, AT_END = 4, 8  # tokens of a longer prompt that are shown: how it begins, and what both go on from
 
 
-def draw_tokens(record: LockstepRecord, colours: Palette) -> None:
-    """Hovering over a token says its place, its id and what the model assigned."""
+def draw_tokens(record: LockstepRecord, colours: Palette, second: str) -> None:
+    """Hovering over a token says its place, its id and what the model assigned.
+
+    second: what the other side is called.
+    """
     for column, name, side, other in zip(
         st.columns(2, gap="medium"), ("Healthy", "Broken"), (record.a, record.b), (record.b, record.a), strict=True
     ):
         with column, st.container(key=f"break_{name.lower()}"):
-            st.markdown(f"**{name}**")
+            st.markdown(f"**{name if name == 'Healthy' else second.capitalize()}**")
             mark = colours.probability if name == "Healthy" else broken_colour(colours)
             st.html(f'<div class="break-tokens" style="--mark: {mark}">{"".join(_spans(side, other))}</div>')
             end = ENDS.get(side.finish_reason or "", "")

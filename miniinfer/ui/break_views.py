@@ -49,7 +49,7 @@ def draw_facts(answer: Answer) -> None:
 
 def draw_side_by_side(answer: Answer) -> None:
     pair, colours = answer.pair, _colours()
-    draw_tokens(pair, colours)
+    draw_tokens(pair, colours, _second(answer))
     left, right = st.columns([5, 3], gap="medium")
     with left:
         st.markdown("**What could each side take next?**")
@@ -57,7 +57,7 @@ def draw_side_by_side(answer: Answer) -> None:
         start = min(max(0, first - 1), max(0, len(pair.bars) - STEPS))
         shown = pair.bars[start : start + STEPS]
         draw_figure(
-            next_tokens_figure(shown, visible, colours, HEIGHT), "break_bars",
+            next_tokens_figure(shown, visible, colours, HEIGHT, _second(answer)), "break_bars",
             f"{_name(answer)}: next-token probabilities of both sides, after the logits processors",
         )
     with right:
@@ -81,6 +81,11 @@ def _no_point(growth: Sequence[float]) -> str:
     return "; no point where both are equal, bit for bit" if 0 in growth and any(growth) else ""
 
 
+def _second(answer: Answer) -> str:
+    """What the second side is."""
+    return "broken" if answer.question.fault else "healthy too"
+
+
 def _name(answer: Answer) -> str:
     return answer.question.fault.name if answer.question.fault else "Both healthy"
 
@@ -99,7 +104,8 @@ def draw_loss(answer: Answer) -> None:
         ("Token by token, as decode computes it", answer.token_by_token, "break_loss_decode"),
     ):
         st.markdown(f"**{title}**")
-        draw_figure(loss_figure(labels, pair, visible, colours, 174), key, f"{_name(answer)}: loss. {title}")
+        figure = loss_figure(labels, pair, visible, colours, 174, _second(answer))
+        draw_figure(figure, key, f"{_name(answer)}: loss. {title}")
     st.caption(
         f"The text, in the fault's situation: “{TEXT}” −ln p of each token after those before it, in nats. A mean that "
         "stays, or even falls, proves nothing. Figures: computed; their twin is under Tables."
@@ -110,7 +116,7 @@ def draw_tables(answer: Answer) -> None:
     """The twins of what stands in the other views, each with its CSV."""
     pair = answer.pair
     tables = {
-        "Tokens": (comparison_table(pair.comparison), "tokens.csv", "A is healthy, B is broken."),
+        "Tokens": (comparison_table(pair.comparison), "tokens.csv", f"A is healthy, B is {_second(answer)}."),
         "Next-token bars": (next_tokens_table(pair.bars), "next_tokens.csv", "After the logits processors."),
         "Stages": (stages_table(pair.stages), "stages.csv", "Every tensor of the first step that differs."),
         "Layers": (growth_table(pair.growth), "layers.csv", "|difference| / |healthy| of the newest row after each."),

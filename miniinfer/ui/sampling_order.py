@@ -15,7 +15,7 @@ from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling_look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
 
-SHOWN = 18
+SHOWN = 16
 ROWS = 200
 NAMES = ("temperature first", "temperature last")
 

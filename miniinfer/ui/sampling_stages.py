@@ -6,7 +6,7 @@ import streamlit as st
 
 from miniinfer.figures.sampling_plots import stage_figure, stage_tokens
 from miniinfer.figures.sampling_tables import stage_table, stages_table
-from miniinfer.figures.sampling_words import describe_order, stage_label
+from miniinfer.figures.sampling_words import stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling import Sampling
 from miniinfer.ui.run_look import PLOT
@@ -45,7 +45,7 @@ def draw_stages(look: Look) -> None:
     st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"After {stage_label(sampling, stage)}")
     st.caption(
         "Outline: before this stage; bar: after it; blue: the token that these settings draw. Choose a row for another "
-        f"stage. Order: {describe_order(sampling.params.order)}. All figures: {Provenance.COMPUTED.value}."
+        f"stage. All figures: {Provenance.COMPUTED.value}."
     )
     with st.expander("Table of this figure, and both as files"):
         left, *saves = st.columns([8, 2, 2], vertical_alignment="center")

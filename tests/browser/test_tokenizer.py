@@ -34,9 +34,11 @@ def test_merges_are_stepped_through_without_the_server(visit):
     with page.expect_download() as download:
         page.get_by_test_id("ladder-png").click()
     assert download.value.suggested_filename == "merges_france.png"
+    page.get_by_test_id("tok-0").evaluate("chip => chip.dataset.kept = 'yes'")
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2")
     expect(page.get_by_test_id("ladder-title")).to_contain_text("␣France")
+    expect(page.get_by_test_id("tok-0")).to_have_attribute("data-kept", "yes")
 
 
 def test_a_hostile_text_is_shown_as_text_and_nothing_is_cut_off(visit):

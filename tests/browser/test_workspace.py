@@ -11,7 +11,7 @@ from tests.browser.conftest import wait_for
 COIN = """draw => {
   const part = draw.querySelector('.part.drawn').style;
   const left = parseFloat(part.left);
-  const coin = draw.querySelector('.coin').style.transform.match(/[\\d.e-]+/)[0];
+  const coin = draw.querySelector('.coin').style.transform.match(/[\\d.]+/)[0];
   return [left, parseFloat(coin), left + parseFloat(part.width)];
 }"""
 SIZES = [(1440, 900), (1920, 1080), (1280, 720)]

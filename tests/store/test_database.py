@@ -218,3 +218,12 @@ def test_the_list_has_the_beginning_of_a_long_prompt_and_finds_its_end(store):
     store.save([saved("r1", "s", prompt="x" * 100_000 + "needle")])
     (line,) = store.lines("needle")
     assert line.prompt == "x" * 400
+
+
+def test_half_a_character_is_found_nowhere(store):
+    store.save([saved("r1")])
+    with pytest.raises(StoreError, match="Half of a character"):
+        store.lines("\ud800")
+    with pytest.raises(StoreError, match="Half of a character"):
+        store.load("\ud800", "r1")
+    assert len(store.lines("\u202e")) == 1

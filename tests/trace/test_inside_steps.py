@@ -16,7 +16,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.faults.replace import replace_stage
 from miniinfer.trace.identities import EXACT, STATEMENTS, check_identities
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.logit_lens import lens_logits, logit_lens
+from miniinfer.trace.logit_lens import followed, lens_logits, logit_lens
 from miniinfer.trace.parts import finished
 from miniinfer.trace.replay import rows_of
 from miniinfer.trace.stage_rows import read_stage_rows
@@ -93,6 +93,14 @@ def test_the_last_line_of_the_lens_is_what_the_step_itself_says(run: LiveRun, st
     assert lens.divergence[-1] == 0
     assert lens.labels == ["embedding", "layer 0", "layer 1", "layer 2"]
     assert lens.next_id == (run.seq.token_ids[place.stop] if step <= 4 else None)
+
+
+def test_a_rank_is_one_of_logits_for_far_down_all_probabilities_are_0() -> None:
+    logits = torch.tensor([[-300.0, -200.0, -100.0, 200.0], [1.0, 1.0, 2.0, 0.0]])
+    ranks, shares = followed(logits, logits.softmax(-1), 0)
+    assert ranks.tolist() == [4, 2]
+    assert shares[0] == 0
+    assert followed(logits, logits.softmax(-1), 1)[0].tolist() == [3, 3], "of equals the lowest id comes first"
 
 
 def test_every_line_of_the_lens_is_norm_and_unembed_of_that_layer(run: LiveRun) -> None:
@@ -207,6 +215,8 @@ def test_prefill_and_decode_agree_within_rounding(run: LiveRun, position: int) -
     if position == 0:
         assert ways.comparison.largest.largest == 0
     assert ("unembed", None, "raw_logits") in places
+    # Where a filter cuts, a rounding may be the difference to minus infinity: what follows is the sampler's.
+    assert not {"logits", "probs"} & {name for _, _, name in places}
 
 
 def test_both_ways_are_what_they_claim_to_be(run: LiveRun) -> None:

@@ -140,6 +140,9 @@ def test_both_healthy_are_equal_and_hostile_tokens_stay_text(app):
     text = page(app)
     assert "2 steps compared: every tensor is equal, bit for bit" in text
     assert "all 2 output tokens are equal" in text
+    assert "**Healthy too**" in text
+    assert "**Broken**" not in text
+    assert {trace["name"] for trace in plots(app)[0]["data"]} == {"healthy", "healthy too"}
     assert "Nowhere: the residual streams are equal, bit for bit." in text
     for side in spans(app):
         assert "&lt;</span>" in side

@@ -121,8 +121,7 @@ def test_a_failed_load_is_tried_again_when_the_user_says_so_and_not_by_itself(fr
 def test_a_load_that_failed_and_then_works_is_ready(fresh, loader):
     loader.error = MemoryError()
     load(fresh, A)
-    sentence = "This machine has too little free memory for this model: choose dtype packed, or another."
-    assert fresh.status(A).text == sentence
+    assert fresh.status(A).text.startswith("This machine has too little free memory for this model: choose")
     loader.error = None
     load(fresh, A)
     assert state(fresh) == "ready"

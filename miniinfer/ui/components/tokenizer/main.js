@@ -8,11 +8,16 @@ const mounts = new WeakMap();
 export default function tokenizer({ data, parentElement }) {
   let mount = mounts.get(parentElement);
   if (!mount) {
-    mounts.set(parentElement, (mount = { view: createView(), data: null }));
+    mounts.set(parentElement, (mount = { view: createView(), written: null }));
     parentElement.append(mount.view.root);
   }
   mount.view.useTheme(readTheme(mount.view.root));
-  if (data && data !== mount.data) mount.view.show((mount.data = data));
+  // A move of the cursor sends the same data once more; hundreds of chips need not be made again for it.
+  const written = data ? JSON.stringify(data) : mount.written;
+  if (written !== mount.written) {
+    mount.written = written;
+    mount.view.show(data);
+  }
   return () => {
     mount.view.stop();
     mount.view.root.remove();
