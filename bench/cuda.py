@@ -8,7 +8,6 @@ both must give the same numbers. Ends with a sentence where there is no such dev
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from miniinfer.engine.engine import Engine
 from miniinfer.engine.lookup import logits_of
 from miniinfer.engine.state import StepState
 from miniinfer.errors import BadInputError
+from miniinfer.measure.timing import timing_of
 from miniinfer.models.loader import LoadedModel, load_model
 
 FIXED = ("attn_norm", "qkv_proj", "rope", "attn_out", "mlp_norm", "mlp_hidden", "mlp_out")
@@ -99,8 +99,9 @@ def weights_reader(model: LoadedModel) -> Callable[[], object]:
 def times(name: str, clock: DeviceClock, job: Callable[[], object], rounds: int) -> list[Figure]:
     for _ in range(setting.WARM_UP):
         job()
-    taken = sorted(clock.time(job) for _ in range(rounds))
-    return [Figure(name, statistics.median(taken), "ms", p90=taken[int(0.9 * (rounds - 1))])]
+    taken = [clock.time(job) for _ in range(rounds)]
+    timing = timing_of(taken, taken)
+    return [Figure(name, timing.median_ms, "ms", p90=timing.p90_ms)]
 
 
 class FixedStages:
