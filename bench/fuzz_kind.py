@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.fuzz_mutations import BYTES, Mutation
+
+
+def folder() -> Path:
+    """A new one, which goes when the process ends."""
+    made = Path(tempfile.mkdtemp(prefix="miniinfer-fuzz-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def as_it_is(data: bytes) -> bytes:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import random
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import patch
 from urllib.parse import parse_qsl, quote, unquote
 
-from bench.fuzz_kind import Kind
+from bench.fuzz_kind import Kind, folder
 from bench.fuzz_mutations import BYTES, VALUES
 from miniinfer.errors import BadInputError
 from miniinfer.models.file_state import file_bytes
@@ -42,7 +40,7 @@ def link_kind(saved: SavedRun) -> Kind:
 
     @functools.cache
     def runs() -> SavedRuns:
-        path = Path(tempfile.mkdtemp(prefix="miniinfer-fuzz-")) / "runs.sqlite3"
+        path = folder() / "runs.sqlite3"
         store = RunStore(path)
         size = file_bytes(MODELS[DEFAULT_MODEL].path)  # 0 where it has not been fetched: that is no reason to refuse
         store.save([replace(saved, model=replace(saved.model, source=None, file_bytes=size))])

@@ -9,11 +9,10 @@ import functools
 import json
 import random
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.fuzz_kind import Kind
+from bench.fuzz_kind import Kind, folder
 from bench.fuzz_mutations import BYTES, Mutation, impostor, json_nested, json_value, numbers, whole_pages
 from miniinfer.engine.engine import Engine
 from miniinfer.models.chat import ChatTemplate, encode_chat
@@ -36,7 +35,7 @@ SNIPPETS = (
 
 @functools.cache
 def _home() -> Path:
-    return Path(tempfile.mkdtemp(prefix="miniinfer-fuzz-"))
+    return folder()
 
 
 def _use(path: Path) -> None:
@@ -87,11 +86,11 @@ def gguf_key(dice: random.Random, data: bytes) -> bytes:
 
 @functools.cache
 def _folder() -> Path:
-    folder = tiny_files.write_folder(_home() / "folder")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": tiny_files.TEMPLATE, "bos_token": "x"}))
+    made = tiny_files.write_folder(_home() / "folder")
+    (made / "tokenizer_config.json").write_text(json.dumps({"chat_template": tiny_files.TEMPLATE, "bos_token": "x"}))
     weight_map = dict.fromkeys(tiny_files.hf_tensors(), "model.safetensors")
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-    return folder
+    (made / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    return made
 
 
 @functools.cache
