@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -52,6 +53,8 @@ def json_value(dice: random.Random, data: bytes) -> bytes:
     """One to three values of a JSON text replaced, keys removed, added or doubled; numbers may become NaN."""
     value = json.loads(data)
     for _ in range(dice.randint(1, 3)):
+        if not value:
+            break  # nothing is left to change
         parent, key = _place(dice, value)
         if isinstance(parent, dict) and dice.random() < 0.2:
             parent.pop(key)
@@ -60,7 +63,7 @@ def json_value(dice: random.Random, data: bytes) -> bytes:
         elif isinstance(parent[key], int | float) and dice.random() < 0.4:
             parent[key] = -parent[key] if dice.random() < 0.5 else parent[key] * 10 ** dice.randrange(20)
         else:
-            parent[key] = dice.choice(VALUES)
+            parent[key] = copy.deepcopy(dice.choice(VALUES))  # the next change may be made inside it
     return json.dumps(value).encode()
 
 

@@ -15,9 +15,12 @@ def main() -> int:
             )
         )
         return 1
-    from miniinfer.cli.main import main as run_command
+    try:
+        from miniinfer.cli.main import main as run_command
 
-    return run_command(sys.argv[1:])
+        return run_command(sys.argv[1:])
+    except KeyboardInterrupt:  # while the command itself was still being read
+        return 130
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from miniinfer.errors import ModelFileError
 
 MAX_HEADER_BYTES = 64 << 20  # the largest vocabularies in use take about 25 MB
+MAX_STRINGS = 1_500_000  # in all arrays; the largest vocabularies have half of that, and each costs time, not bytes
 READ_BYTES = 1 << 20
 
 STRING, ARRAY, BOOL = 8, 9, 7
@@ -33,6 +34,7 @@ class Cursor:
         self._file_bytes = file_bytes
         self._limit = min(file_bytes, MAX_HEADER_BYTES)
         self._buffer = bytearray()
+        self._strings = 0
 
     def error(self, reason: str) -> ModelFileError:
         return ModelFileError(f"{self.name} {reason}.")
@@ -88,6 +90,9 @@ class Cursor:
         kind, count = self.u32(what), self.u64(what)
         if kind == STRING:
             self.check(count, 8, what)
+            self._strings += count
+            if self._strings > MAX_STRINGS:
+                raise self.error(f"holds more than {MAX_STRINGS:,} texts in lists ({what}), which no model needs")
             return [self.text(what) for _ in range(count)]
         if kind == ARRAY:
             raise self.error(f"holds an array of arrays ({what}), which MiniInfer does not read")

@@ -147,7 +147,8 @@ def _build(vocabulary: Vocabulary, name: str) -> tokenizers.Tokenizer:
     try:
         bpe = models.BPE(vocabulary.plain_ids, list(vocabulary.merges), ignore_merges=vocabulary.ignore_merges)
     except Exception as error:  # the library raises plain Exceptions
-        raise ModelFileError(f"{name}: the tokenizer cannot be built ({error}).") from error
+        reason = " ".join(str(error).split())[:200]
+        raise ModelFileError(f"{name}: the tokenizer cannot be built ({reason}).") from error
     built = tokenizers.Tokenizer(bpe)
     built.pre_tokenizer = make_pre_tokenizer()
     return built

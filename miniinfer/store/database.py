@@ -270,4 +270,5 @@ class RunStore:
             way_out = "it is damaged: move it away, and a new one is made"
         else:
             way_out = text
-        return StoreError(f"Saved runs ({self.path}): {way_out}. What is on screen goes on, but is not saved.")
+        going_on = "What is on screen goes on, but is not saved until then."
+        return StoreError(f"Saved runs ({self.path}): {way_out}. {going_on}")

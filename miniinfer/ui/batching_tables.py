@@ -8,12 +8,12 @@ from miniinfer.figures.batching_tables import blocks_table, requests_table, rows
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.ui.batching_look import BatchLook
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.table_twin import draw_table_twin, whole_rows
 
 ONE = st.column_config.NumberColumn(format="%.1f")
 PROBABILITY = st.column_config.NumberColumn(format="%.4f")
 BOTH = {Provenance.MEASURED: "times", Provenance.COMPUTED: "all else"}
-HEIGHT = 560
+HEIGHT = whole_rows(20)
 
 
 def draw_tables(look: BatchLook) -> None:

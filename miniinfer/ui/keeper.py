@@ -75,11 +75,11 @@ class RunKeeper:
 
     def changed(self, run: object) -> None:
         """Have the run saved as it will stand a moment later."""
-        if self.saved is None or not isinstance(run, LiveRun) or run.info.run_id not in self._models:
-            return
-        if run.info.run_id in self.share:
+        if self.saved is None or not isinstance(run, LiveRun):
             return
         run_id, token = run.info.run_id, self.token
+        if run_id not in self._models or run_id in self.share:
+            return
         self._quiet.discard(run_id)
         self.saved.own(token, self.browser)
 
@@ -136,7 +136,6 @@ class RunKeeper:
             self._left_at = self.place
             self.saved.flush()
             self.saved.disconnect(self.token, self._session)
-        self._written.clear()
 
     # Coming back
 

@@ -57,8 +57,11 @@ def draw_beside(look: Look) -> None:
         st.text(f"{run_id} was made with another model, so its tokens are others. The page Compare holds their texts.")
         return
     index = len(look.place.output_ids)
-    if along and (error := _step_along(session, other, index)):
-        st.text(error)
+    if along:
+        with st.spinner(f"Stepping {run_id} as far as {run.info.run_id} …"):
+            error = _step_along(session, other, index)
+        if error:
+            st.text(error)
     theirs = session.look([run, other], lambda: _place(other, index))
     for column, each, place in zip(st.columns(2, gap="medium"), (run, other), (look.place, theirs), strict=True):
         with column, st.container(key=f"sampling_beside_{'A' if each is run else 'B'}", gap="small"):

@@ -50,6 +50,15 @@ def test_keys_step_the_batch_hover_sends_nothing_and_a_request_is_aborted(visit)
     page.reload()
     tab.expect_step("step 3", LONG)  # computed again, as far as it had come
     expect(page.get_by_test_id("state-0")).to_have_text("aborted")
+    page.keyboard.press("ArrowLeft")
+    page.get_by_test_id("batching-timeline").hover(position={"x": 40, "y": 8})
+    expect(page.get_by_test_id("batching-tip")).to_contain_text("in step 2decode")  # then it was aborted
+    page.get_by_test_id("transport-step").hover()
+    page.get_by_role("button", name="Run", exact=True).click()
+    tab.expect_step("step 0", LONG)
+    page.keyboard.press("Space")  # plays; it does not press the button again
+    tab.expect_step("step [1-9]", LONG)
+    page.keyboard.press("Space")
     page.get_by_role("button", name="Batching").first.click()
     page.get_by_role("link", name="Workspace").click()
     expect(page.get_by_test_id("token-0")).to_be_visible()

@@ -27,3 +27,14 @@ def test_the_sentence_names_both_versions(monkeypatch: pytest.MonkeyPatch, capsy
     assert shown.out == ""
     assert shown.err.startswith("miniinfer: MiniInfer needs Python 3.11 or newer and this is 3.9; install a newer one")
     assert shown.err.count("\n") == 1
+
+
+def test_an_interrupt_while_the_command_is_being_read_is_no_stack_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == "miniinfer.cli.main":
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry.sys, "meta_path", [Interrupted(), *entry.sys.meta_path])
+    monkeypatch.delitem(entry.sys.modules, "miniinfer.cli.main", raising=False)
+    assert entry.main() == 130

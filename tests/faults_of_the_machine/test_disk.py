@@ -102,7 +102,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         said, kept, after = json.loads(found.stdout)
         assert said[0] is None
         assert ("the disk is full: free some space" if way != "limit" else "the disk is full or failing") in said[1]
-        assert said[1].endswith("What is on screen goes on, but is not saved.")
+        assert said[1].endswith("What is on screen goes on, but is not saved until then.")
         assert kept == [saved().name], "what was committed is there while the disk is full"
         assert said[2] is None
         assert after == ["newest"]

@@ -75,6 +75,16 @@ def test_values(tmp_path: Path, value: bytes, reason: str) -> None:
     assert "key" in message
 
 
+def test_lists_of_nothing_but_empty_texts(tmp_path: Path) -> None:
+    """Few bytes each, and together a minute of work."""
+    path = tmp_path / "a.gguf"
+    path.write_bytes(gguf_bytes([("k", array(STRING, 100_000, bytes(800_000)))], F32_ROW))
+    assert len(read_header(path).metadata["k"]) == 100_000  # type: ignore[arg-type]
+    path.write_bytes(gguf_bytes([("k", array(STRING, 1_600_000, bytes(8 * 1_600_000)))], F32_ROW))
+    with pytest.raises(ModelFileError, match="more than 1,500,000 texts"):
+        read_header(path)
+
+
 @pytest.mark.parametrize(
     ("counts", "reason"),
     [

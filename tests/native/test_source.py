@@ -29,12 +29,13 @@ def test_a_stage_of_the_core_shows_the_functions_that_it_called(backend: NativeB
     ]  # fmt: skip
     assert any("library.step_mlp_norm(" in line for line in found[0].ran_lines)
     assert all(not s.ran for s in found if s.compiled), "nobody knows which of these lines ran"
-    assert [s.name for s in sources(inside, "unembed") if s.name.startswith(("Native", "mi_"))] == [
-        "NativeLinear.__call__", "mi_linear",
-    ]  # fmt: skip
+    names = [s.name for s in sources(inside, "unembed")]
+    assert names[0] == "unembed"
+    assert names[-1] == "mi_linear"
+    assert "NativeLinear.__call__" in names
     inside.close()
-    inside = StepInside(run, 1)  # a prefill: the stage hands over to its torch twin
+    inside = StepInside(run, 1)  # the prefill
     names = [s.name for s in sources(inside, "attn_scores")]
-    assert names[:3] == ["attn_scores", "attn_scores", "query_key_products"]
-    assert not any(s.compiled for s in sources(inside, "attn_scores"))
+    assert names[0] == "attn_scores"
+    assert names[-1].startswith("mi_attn_scores")
     inside.close()

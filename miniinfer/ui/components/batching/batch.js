@@ -143,13 +143,17 @@ export class Batch {
     this.changed("axis");
   }
 
-  /** What a request is doing in the step looked at: one of LaneState's words. */
+  /** How a request stands after the step looked at: one of LaneState's words. */
   stateOf(request, at = this.cursor) {
-    const aborted = this.aborted[request];
-    if (aborted !== undefined && aborted <= at) return "finished";
+    return this.aborted[request] <= at ? "finished" : this.didIn(request, at);
+  }
+
+  /** What it did in a step, even if somebody ended it right after. */
+  didIn(request, step) {
     const { refused, arrival } = this.info.requests[request];
     if (refused) return "refused";
-    return this.steps[at - 1]?.states[request] ?? (arrival ? "pending" : "waiting");
+    if (this.aborted[request] < step) return "finished";
+    return this.steps[step - 1]?.states[request] ?? (arrival ? "pending" : "waiting");
   }
 
   /** The same in the word that stands beside its lane: why it is over, if it is. */
@@ -170,8 +174,8 @@ export class Batch {
       this.target = this.hover = this.notice = null;
       this.player.stop();
       this.asks.reset();
-      const active = document.activeElement; // whoever has just chosen a preset wants to step it, not to choose on
-      if (active?.closest(".st-key-batching_preset")) active.blur();
+      const active = document.activeElement; // whoever has just started a batch wants to step it: space is play again
+      if (active?.closest(".st-key-batching_preset, .st-key-batching_run")) active.blur();
     }
     this.info = header.run;
     this.aborted = header.aborted;

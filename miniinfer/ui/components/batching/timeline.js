@@ -64,7 +64,7 @@ export function createTimeline(batch) {
 
   function said() {
     const { request, step } = batch.hover ?? {};
-    return step ? `request ${batch.info.requests[request].id}, step ${step}: ${batch.stateOf(request, step)}` : "";
+    return step ? `request ${batch.info.requests[request].id}, step ${step}: ${batch.didIn(request, step)}` : "";
   }
 
   function paint(next) {
@@ -95,7 +95,7 @@ export function createTimeline(batch) {
   }
 
   function drawCell(context, s, i, x, w, styles) {
-    const state = batch.stateOf(i, s);
+    const state = batch.didIn(i, s);
     const [, , kind, colour] = styles[state] ?? [];
     if (!kind) return;
     const pad = Math.max(3, Math.round(self.lane / 7));

@@ -16,7 +16,7 @@ export function createTip(batch) {
     const at = batch.hover;
     if (!at || !batch.info) return hide();
     box.open();
-    const key = JSON.stringify([batch.info.id, batch.cursor, at.request, at.block, at.step]);
+    const key = JSON.stringify([batch.info.id, batch.cursor, at.request, at.block, at.step, batch.aborted]);
     if (key !== shown) fill(at);
     shown = key;
     box.place(at.x, at.y);
@@ -47,7 +47,7 @@ function ofRequest(batch, { request, step }) {
   const entry = batch.steps[at - 1];
   const row = entry?.rows.find((one) => one.r === request);
   const [, , out, preempted, cached, again] = entry?.requests[request] ?? [null, null, 0, 0, 0, 0];
-  const lines = [[`in step ${at}`, batch.stateOf(request, at)]];
+  const lines = [at ? [`in step ${at}`, batch.didIn(request, at)] : ["before step 1", batch.stateOf(request, 0)]];
   if (row?.n) lines.push(["positions", `${row.start} to ${row.start + row.n - 1}`]);
   if (row?.pad) lines.push(["slots wasted", format.count(row.pad)]);
   lines.push(["prompt", format.plural(info.tokens, "token")], ["output", `${out} of ${info.max_new}`]);
