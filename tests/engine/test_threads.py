@@ -14,10 +14,16 @@ from miniinfer.engine import threads
 
 def test_what_the_user_has_set_stays() -> None:
     for waiting in ({"OMP_WAIT_POLICY": "ACTIVE"}, {"GOMP_SPINCOUNT": "3"}):
-        mine = {**waiting, "OMP_NUM_THREADS": "7"}
+        mine = {**waiting, "OMP_NUM_THREADS": "7", "THP_MEM_ALLOC_ENABLE": "0"}
         environ = dict(mine)
         threads.configure(environ)
         assert environ == mine
+
+
+def test_torch_is_asked_for_large_pages() -> None:
+    environ: dict[str, str] = {}
+    threads.configure(environ)
+    assert environ["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
 def test_it_comes_before_torch_and_reaches_openmp() -> None:
