@@ -3,8 +3,8 @@
 import streamlit as st
 
 from miniinfer.ui.address import read_address, sync_address
-from miniinfer.ui.door import open_session
 from miniinfer.ui.frame import draw_frame
+from miniinfer.ui.hosting.door import open_session
 from miniinfer.ui.pages import all_pages
 from miniinfer.ui.side_panel import draw_side_panel
 

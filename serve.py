@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from miniinfer.ui.serving import middleware, routes, start_log
+from miniinfer.ui.hosting.serving import middleware, routes, start_log
 
 start_log()
 app = st.App("app.py", routes=routes(), middleware=middleware())

@@ -23,8 +23,8 @@ from bench.fuzz_mutations import BYTES, PAGE, array_of_json, json_value, zip_mem
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.workspace import Selection, encode
 from miniinfer.store.saved_run import SavedRun
-from miniinfer.trace.file_format import read_trace
-from miniinfer.ui.session_memory import EXAMPLE
+from miniinfer.trace.files.format import read_trace
+from miniinfer.ui.sessions.memory import EXAMPLE
 
 MOST_SECONDS = 5.0  # of processor time for one file: a busy machine is not the file's fault
 MOST_BYTES = 600 * 2**20  # that the process may grow by over all files

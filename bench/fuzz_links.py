@@ -18,9 +18,9 @@ from miniinfer.models.text import load_text
 from miniinfer.store.database import RunStore
 from miniinfer.store.saved_run import SavedRun
 from miniinfer.ui import address, saved_view
-from miniinfer.ui.model_host import ModelHost, ModelKey
-from miniinfer.ui.saved_runs import SavedRuns
-from miniinfer.ui.session import Session
+from miniinfer.ui.saving.saved_runs import SavedRuns
+from miniinfer.ui.sessions.model_host import ModelHost, ModelKey
+from miniinfer.ui.sessions.session import Session
 
 _text = functools.cache(load_text)  # of the one model that all links lead to
 TOKEN = "abcdefghijkl"

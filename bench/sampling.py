@@ -9,9 +9,9 @@ from bench.report import Figure
 from miniinfer.config import SamplingParams
 from miniinfer.measure.timing import compare_ms
 from miniinfer.models.loader import LoadedModel
-from miniinfer.trace.draws import MANY, coins_from, draw_many, sweep_temperature
-from miniinfer.trace.place import Place, place_of
-from miniinfer.trace.sampling import Sampling, sampling_of
+from miniinfer.trace.sampling.draws import MANY, coins_from, draw_many, sweep_temperature
+from miniinfer.trace.sampling.place import Place, place_of
+from miniinfer.trace.sampling.sampling import Sampling, sampling_of
 
 MOST_MS = 15.0
 SETTINGS = {

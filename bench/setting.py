@@ -17,8 +17,8 @@ from miniinfer.engine.worker import EngineWorker
 from miniinfer.models.loader import LoadedModel, load_model
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.engine_config import ONE_PASS_TOKENS
-from miniinfer.ui.session import run_info
+from miniinfer.ui.sessions.engine_config import ONE_PASS_TOKENS
+from miniinfer.ui.sessions.session import run_info
 from miniinfer.ui.tokens import describe_token
 
 WARM_UP = 3  # rounds thrown away

@@ -15,13 +15,13 @@ from miniinfer import Engine, SamplingParams, load_model
 from miniinfer.config import EngineConfig
 from miniinfer.models.loader import LoadedModel
 from miniinfer.trace.budget import TraceBudget
-from miniinfer.trace.file_format import save_trace
+from miniinfer.trace.files.format import save_trace
+from miniinfer.trace.files.recorded_run import Origin
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.recorded_run import Origin
 from miniinfer.trace.run import ForceToken
-from miniinfer.ui.run_facts import branch_name, run_info
-from miniinfer.ui.saved_runs import EXAMPLE_ID
-from miniinfer.ui.session_memory import EXAMPLES_FOLDER
+from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
+from miniinfer.ui.sessions.memory import EXAMPLES_FOLDER
+from miniinfer.ui.sessions.run_facts import branch_name, run_info
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 

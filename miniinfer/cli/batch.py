@@ -14,9 +14,9 @@ from miniinfer.config import POLICIES
 from miniinfer.errors import MiniInferError
 
 if TYPE_CHECKING:
-    from miniinfer.trace.batch_records import BatchStep, BatchTotals, RequestView
-    from miniinfer.trace.batch_run import BatchRun
-    from miniinfer.trace.batch_settings import BatchRequest
+    from miniinfer.trace.batch.records import BatchStep, BatchTotals, RequestView
+    from miniinfer.trace.batch.run import BatchRun
+    from miniinfer.trace.batch.settings import BatchRequest
 
 SUMMARY = "run many requests of a file together"
 FILES = bootstrap.RUN_FILES
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(options: argparse.Namespace) -> None:
     """Raises BadInputError: a setting out of range, a line of the file that is no request, a model that is not
     there."""
-    from miniinfer.trace.batch_file import read_requests
-    from miniinfer.trace.batch_settings import BatchSettings
+    from miniinfer.trace.batch.file import read_requests
+    from miniinfer.trace.batch.settings import BatchSettings
 
     options.settings = BatchSettings(
         batching="static" if options.static else "continuous", policy=options.policy, token_budget=options.token_budget,
@@ -61,8 +61,8 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> int:
     import torch
 
-    from miniinfer.trace.batch_run import BatchRun
-    from miniinfer.trace.batch_view import request_at, totals_at
+    from miniinfer.trace.batch.run import BatchRun
+    from miniinfer.trace.batch.view import request_at, totals_at
     from miniinfer.trace.records import TokenInfo
 
     model = loading.load(options)
@@ -116,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
 
 def finished_requests(batch: BatchRun, progress: ProgressLine) -> Iterator[RequestView]:
     """Run the batch to its end; each request as soon as it is done, refused ones first."""
-    from miniinfer.trace.batch_view import request_at
+    from miniinfer.trace.batch.view import request_at
 
     for request_id in batch.refused:
         yield request_at(batch.trace, request_id, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from miniinfer.cli.output import table
-from miniinfer.figures.kv_words import count
+from miniinfer.figures.kv.words import count
 from miniinfer.measure.bench import Bench
 from miniinfer.measure.groups import GROUPS
 from miniinfer.measure.records import BackendComparison, StepTimes

@@ -28,7 +28,7 @@ def check(options: argparse.Namespace) -> None:
 def run(options: argparse.Namespace) -> int:
     from miniinfer.figures.offline_page import offline_page
     from miniinfer.models.display import visible
-    from miniinfer.trace.file_format import load_trace
+    from miniinfer.trace.files.format import load_trace
 
     found = load_trace(options.file)
     info, origin = found.info, found.origin

@@ -20,7 +20,7 @@ from typing import Any
 from miniinfer.errors import BadInputError
 from miniinfer.figures.joined import joined_scripts, joined_styles
 from miniinfer.figures.workspace import HeadAsk, Selection, Surroundings, encode, run_entry
-from miniinfer.trace.recorded_run import RecordedRun
+from miniinfer.trace.files.recorded_run import RecordedRun
 
 COMPONENTS = Path(__file__).parents[1] / "ui" / "components"
 READY = {"state": "ready", "text": "", "progress": 1.0}

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from miniinfer.figures.cost.stages import group_stage_ms
 from miniinfer.figures.payload import pack
-from miniinfer.figures.stages import group_stage_ms
 from miniinfer.provenance import Provenance
 from miniinfer.trace.records import NextToken, StepMeta, TokenInfo
 from miniinfer.trace.run import ForceToken, Run

@@ -3,7 +3,7 @@
 Every field has a part of its own for each layer, and each part is written once: a tensor that a stage has bound never
 changes, as in the torch program. The plan belongs to one state. A copy of the state (a fork in the middle of a step), a
 stage that runs a second time, or a field that somebody else has bound do not fit it, and the stage then works on
-whatever stands in the state, into new memory (stages.py).
+whatever stands in the state, into new memory (cost/stages.py).
 """
 
 from __future__ import annotations

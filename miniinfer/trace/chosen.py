@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from miniinfer.trace.candidates import next_token_of
 from miniinfer.trace.records import FloatArray, NextToken, TokenInfo
+from miniinfer.trace.sampling.candidates import next_token_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from miniinfer.errors import BadInputError
+from miniinfer.trace.attention.heads import far_reading_head
 from miniinfer.trace.budget import TraceBudget
-from miniinfer.trace.candidates import next_token_of
-from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.parts import Parts, finished
 from miniinfer.trace.pooling import pool_head, to_u8
 from miniinfer.trace.recorded_step import recorded_step
@@ -31,6 +30,7 @@ from miniinfer.trace.records import (
     TokenInfo,
 )
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+from miniinfer.trace.sampling.candidates import next_token_of
 from miniinfer.trace.sleep import SleepingRun
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from miniinfer.errors import BadInputError
+from miniinfer.trace.attention.heads import far_reading_head
 from miniinfer.trace.budget import TraceBudget
-from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.known_step import KnownStep
 from miniinfer.trace.live_run import DescribeToken, LiveRun
 from miniinfer.trace.parts import Parts, finished

@@ -7,8 +7,8 @@ import re
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
-from miniinfer.ui.saved_runs import EXAMPLE_ID
-from miniinfer.ui.session import Session
+from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
+from miniinfer.ui.sessions.session import Session
 
 NOT_THERE = (
     "The run of this address is not among the saved ones: it was deleted, it was a recording of a server that has "

@@ -8,7 +8,7 @@ import streamlit as st
 
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.page import SECONDS, card, draw_waiting, page, run_action
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.two_columns import draw_comparison
 
 

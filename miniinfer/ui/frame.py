@@ -12,7 +12,7 @@ from streamlit.errors import StreamlitAPIException
 
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_transport
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 
 STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
 POLL_SECONDS = 0.5

@@ -15,7 +15,7 @@ from miniinfer.ui.table_twin import draw_table_twin
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
     from miniinfer.models.report import KeptMatrix
-    from miniinfer.ui.session import Session
+    from miniinfer.ui.sessions.session import Session
 
 LISTED = 3  # fallbacks that stand in the sentence; all of them stand in the table
 

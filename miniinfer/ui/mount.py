@@ -39,12 +39,12 @@ def mount_batching(message: bytes, on_ask: Callable[[], None]) -> None:
 
 
 def mount_program(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
-    """data: plain JSON of figures/inside_map.py. on_ask: `ask_of("program")` is what was asked."""
+    """data: plain JSON of figures/inside/map.py. on_ask: `ask_of("program")` is what was asked."""
     _program(key="program", data=data, on_ask_change=on_ask)
 
 
 def mount_tokenizer(key: str, data: dict[str, Any]) -> None:
-    """data: plain JSON of figures/tokenizer_payload.py. It asks for nothing."""
+    """data: plain JSON of figures/tokenizer/payload.py. It asks for nothing."""
     _tokenizer(key=key, data=data)
 
 

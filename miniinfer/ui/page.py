@@ -11,7 +11,7 @@ import streamlit as st
 
 from miniinfer.errors import MiniInferError
 from miniinfer.ui.recorded_words import when_live
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 
 SECONDS = 20.0  # the most that one press of a button steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from miniinfer.ui.session import Session, get_session
+from miniinfer.ui.sessions.session import Session, get_session
 
 
 def all_pages() -> list[StreamlitPage]:

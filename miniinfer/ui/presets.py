@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from miniinfer.trace.sampling import ORDERS
+from miniinfer.trace.sampling.sampling import ORDERS
 
 
 @dataclass(frozen=True)

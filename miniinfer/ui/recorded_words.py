@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from miniinfer.ui.saved_runs import EXAMPLE_ID
-from miniinfer.ui.session import Session
+from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
+from miniinfer.ui.sessions.session import Session
 
 
 def when_live(session: Session) -> str:

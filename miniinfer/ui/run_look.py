@@ -14,7 +14,7 @@ from miniinfer.models.display import display_bytes, visible
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.records import StepMeta
 from miniinfer.trace.run import Run
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel

@@ -12,10 +12,10 @@ from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.native.choose import NATIVE
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams
-from miniinfer.ui.engine_config import backend_for
 from miniinfer.ui.examples import EXAMPLES
-from miniinfer.ui.model_host import ModelKey
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.engine_config import backend_for
+from miniinfer.ui.sessions.model_host import ModelKey
+from miniinfer.ui.sessions.session import Session
 
 _DEFAULTS: dict[str, Any] = {
     "prompt": EXAMPLES[0].prompt, "kind": EXAMPLES[0].kind, "temperature": 0.8, "top_k": 0, "top_p": 0.95, "min_p": 0.0,

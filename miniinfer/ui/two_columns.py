@@ -10,14 +10,14 @@ import streamlit as st
 from miniinfer.figures.compare_plot import comparison_figure
 from miniinfer.figures.palette import palette
 from miniinfer.figures.quoting import quoted
-from miniinfer.figures.sampler_words import sampler_words
+from miniinfer.figures.sampling.settings_words import sampler_words
 from miniinfer.figures.tables import comparison_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
 from miniinfer.ui.run_look import PLOT
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
 
 HEIGHT, TABLE = 230, 250  # px

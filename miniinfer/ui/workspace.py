@@ -7,7 +7,7 @@ import streamlit as st
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_workspace
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 
 
 def draw_workspace(session: Session) -> None:

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import expect
 
 from miniinfer.figures.offline_page import offline_page
-from miniinfer.trace.file_format import load_trace, trace_bytes
-from miniinfer.ui.session_memory import EXAMPLE
+from miniinfer.trace.files.format import load_trace, trace_bytes
+from miniinfer.ui.sessions.memory import EXAMPLE
 from tests.browser.conftest import READY
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u202e"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from miniinfer.trace.batch_run import BatchRun
+from miniinfer.trace.batch.run import BatchRun
 from tests.cli.conftest import Run
 
 if TYPE_CHECKING:

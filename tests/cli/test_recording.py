@@ -1,8 +1,8 @@
 """`recording`: what a run file says of itself, a web page of it, and one sentence for anything else."""
 
 from miniinfer.cli.main import main
-from miniinfer.trace.file_format import save_trace
-from tests.trace.recorded import make_run
+from miniinfer.trace.files.format import save_trace
+from tests.trace.files.recorded import make_run
 
 
 def test_it_says_what_is_in_the_file_and_writes_the_page(tmp_path, capsys):

@@ -23,7 +23,7 @@ from transformers.generation import (
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import sampler_trace
-from miniinfer.trace.sampling import ORDERS
+from miniinfer.trace.sampling.sampling import ORDERS
 
 VOCAB = 2000
 SEEN = [3, 5, 5, 700, 1999, 3]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin, draw, falling_order, land, logprob, philox, sampler_trace
 from miniinfer.errors import BadInputError
-from miniinfer.trace.draws import draw_many
-from miniinfer.trace.sampling import sampling_of
+from miniinfer.trace.sampling.draws import draw_many
+from miniinfer.trace.sampling.sampling import sampling_of
 from tests.engine.helpers import PROMPT, logits_by_seq, run_all, tiny_engine
 
 

@@ -14,7 +14,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine.engine import Engine
 from miniinfer.faults.catalogue import FAULTS, find_fault
 from miniinfer.faults.experiment import make_engine, prompt_of
-from miniinfer.ui.break_run import TEXT
+from miniinfer.ui.break_it.run import TEXT
 from miniinfer.ui.tokens import encode_prompt
 from tests.faults.helpers import GREEDY, PLAIN, bits_equal, both, largest, logits, loss, run
 

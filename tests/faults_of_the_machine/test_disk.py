@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from miniinfer.store import database
-from miniinfer.ui import saved_runs as saved_runs_module
-from miniinfer.ui.saved_runs import SavedRuns
+from miniinfer.ui.saving import saved_runs as saved_runs_module
+from miniinfer.ui.saving.saved_runs import SavedRuns
 from tests.faults_of_the_machine.permissions import read_only
 from tests.store.saved import saved
 

@@ -18,8 +18,8 @@ import torch
 from miniinfer.engine.machine_faults import machine_fault
 from miniinfer.engine.worker import EngineWorker
 from miniinfer.errors import DeviceLostError, MiniInferError, NoMemoryError, OutOfBlocksError
-from miniinfer.trace.batch_run import BatchRun
-from miniinfer.trace.batch_settings import BatchRequest
+from miniinfer.trace.batch.run import BatchRun
+from miniinfer.trace.batch.settings import BatchRequest
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.recorder import Recorder
 from miniinfer.trace.run import ForceToken

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from miniinfer.figures.batching_message import NOBODY, encode_batch, measured_bytes, step_entry
-from miniinfer.figures.batching_plots import lane_name, lanes_figure, outcome_line
-from miniinfer.figures.batching_tables import (
+from miniinfer.figures.batching.message import NOBODY, encode_batch, measured_bytes, step_entry
+from miniinfer.figures.batching.plots import lane_name, lanes_figure, outcome_line
+from miniinfer.figures.batching.tables import (
     blocks_table,
     lanes_table,
     outcomes_table,
@@ -21,11 +21,11 @@ from miniinfer.figures.batching_tables import (
 )
 from miniinfer.figures.palette import LIGHT
 from miniinfer.figures.payload import unpack
-from miniinfer.trace.batch_outcome import outcome_of
-from miniinfer.trace.batch_records import BatchTrace, LaneState
-from miniinfer.trace.batch_tally import BatchTally
-from miniinfer.trace.batch_view import requests_at, totals_at
-from tests.trace.batch import finished_run, request
+from miniinfer.trace.batch.outcome import outcome_of
+from miniinfer.trace.batch.records import BatchTrace, LaneState
+from miniinfer.trace.batch.tally import BatchTally
+from miniinfer.trace.batch.view import requests_at, totals_at
+from tests.trace.batch.runs import finished_run, request
 
 
 def traces() -> dict[str, BatchTrace]:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from miniinfer.figures import break_words
-from miniinfer.figures.break_plots import SHOWN, growth_figure, loss_figure, next_tokens_figure
-from miniinfer.figures.break_tables import growth_table, loss_table, next_tokens_table, stages_table
+from miniinfer.figures.break_it import words as break_words
+from miniinfer.figures.break_it.plots import SHOWN, growth_figure, loss_figure, next_tokens_figure
+from miniinfer.figures.break_it.tables import growth_table, loss_table, next_tokens_table, stages_table
 from miniinfer.figures.palette import DARK, LIGHT
 from miniinfer.trace.compare import RunComparison, StageDifference, compare_outputs
 from miniinfer.trace.lockstep import FirstStage, LockstepRecord, NextBars, SideRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from miniinfer.figures.compare_plot import comparison_figure
 from miniinfer.figures.palette import LIGHT
 from miniinfer.trace.compare import RunComparison, compare_runs
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 
 def test_the_picture_has_the_numbers_of_the_comparison() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from miniinfer.figures.cost_roofline import roofline_figure
+from miniinfer.figures.cost.roofline import roofline_figure
 from miniinfer.figures.palette import LIGHT
 from miniinfer.measure.records import CountedParts
 from tests.measure.helpers import calibration, step_times

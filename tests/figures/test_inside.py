@@ -9,17 +9,17 @@ import plotly.graph_objects as go
 import pytest
 
 from miniinfer.engine.program import build_program
-from miniinfer.figures.inside_lens_plot import lens_figure
-from miniinfer.figures.inside_map import program_map
-from miniinfer.figures.inside_picture import histogram, picture_of, pooled, scale_of
-from miniinfer.figures.inside_plots import (
+from miniinfer.figures.inside.lens_plot import lens_figure
+from miniinfer.figures.inside.map import program_map
+from miniinfer.figures.inside.picture import histogram, picture_of, pooled, scale_of
+from miniinfer.figures.inside.plots import (
     difference_figure,
     heat_figure,
     histogram_figure,
     lines_figure,
     stream_figure,
 )
-from miniinfer.figures.inside_tables import (
+from miniinfer.figures.inside.tables import (
     corner_table,
     facts_words,
     fields_table,
@@ -36,13 +36,13 @@ from miniinfer.figures.inside_tables import (
     watch_table,
 )
 from miniinfer.figures.palette import palette
-from miniinfer.trace.identities import check_identities
-from miniinfer.trace.inside_records import FieldLook, StageLook, TensorFacts, TensorView
-from miniinfer.trace.logit_lens import logit_lens
+from miniinfer.trace.inside.identities import check_identities
+from miniinfer.trace.inside.logit_lens import logit_lens
+from miniinfer.trace.inside.records import FieldLook, StageLook, TensorFacts, TensorView
+from miniinfer.trace.inside.stage_rows import read_stage_rows
+from miniinfer.trace.inside.two_ways import compare_both_ways
 from miniinfer.trace.parts import finished
 from miniinfer.trace.replay import rows_of
-from miniinfer.trace.stage_rows import read_stage_rows
-from miniinfer.trace.two_ways import compare_both_ways
 from tests.engine.tiny import TINY
 from tests.trace.live import live_run
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from miniinfer.config import ModelConfig
-from miniinfer.figures.kv_plots import (
+from miniinfer.figures.kv.plots import (
     WINDOW,
     cache_figure,
     norms_figure,
@@ -19,8 +19,8 @@ from miniinfer.figures.kv_plots import (
     vector_figure,
     window_of,
 )
-from miniinfer.figures.kv_pool_plots import block_kind, block_sizes_figure, growth_figure, pool_figure, steps_figure
-from miniinfer.figures.kv_shapes import (
+from miniinfer.figures.kv.pool_plots import block_kind, block_sizes_figure, growth_figure, pool_figure, steps_figure
+from miniinfer.figures.kv.shapes import (
     CARDS,
     GIB,
     KNOWN,
@@ -31,7 +31,7 @@ from miniinfer.figures.kv_shapes import (
     own_lines,
     shape_of,
 )
-from miniinfer.figures.kv_tables import (
+from miniinfer.figures.kv.tables import (
     block_sizes_table,
     block_table,
     blocks_table,
@@ -43,11 +43,11 @@ from miniinfer.figures.kv_tables import (
     steps_table,
     vector_table,
 )
-from miniinfer.figures.kv_words import about, exact, next_write_words, pool_words, spans, three_numbers, waste_words
+from miniinfer.figures.kv.words import about, exact, next_write_words, pool_words, spans, three_numbers, waste_words
 from miniinfer.figures.palette import DARK, LIGHT
 from miniinfer.figures.tables import frame_to_csv
-from miniinfer.trace.kv_pool import pool_view
-from miniinfer.trace.kv_vectors import cached_vectors, reading_of
+from miniinfer.trace.kv.pool import pool_view
+from miniinfer.trace.kv.vectors import cached_vectors, reading_of
 from miniinfer.trace.run import ForceToken
 from tests.trace.live import finished_run, live_run
 

@@ -12,8 +12,8 @@ import pytest
 from miniinfer.errors import BadInputError
 from miniinfer.figures.offline_page import offline_page
 from miniinfer.figures.payload import unpack
-from miniinfer.trace.recording import recorded_copy
-from tests.trace.recorded import make_run
+from miniinfer.trace.files.recording import recorded_copy
+from tests.trace.files.recorded import make_run
 
 HOSTILE = "</script><script>alert(1)</script><!--" + "@" * 40
 

@@ -57,10 +57,10 @@ def test_only_the_ui_knows_streamlit(part):
 
 
 MODULES = [
-    "miniinfer", "miniinfer.figures.workspace", "miniinfer.figures.cost_plots", "miniinfer.figures.cost_tables",
-    "miniinfer.trace.live_run", "miniinfer.trace.batch_run", "miniinfer.trace.batch_view",
-    "miniinfer.trace.batch_presets", "miniinfer.trace.batch_outcome", "miniinfer.figures.batching_message",
-    "miniinfer.figures.batching_tables", "miniinfer.figures.run_times",
+    "miniinfer", "miniinfer.figures.workspace", "miniinfer.figures.cost.plots", "miniinfer.figures.cost.tables",
+    "miniinfer.trace.live_run", "miniinfer.trace.batch.run", "miniinfer.trace.batch.view",
+    "miniinfer.trace.batch.presets", "miniinfer.trace.batch.outcome", "miniinfer.figures.batching.message",
+    "miniinfer.figures.batching.tables", "miniinfer.figures.cost.run_times",
 ]  # fmt: skip
 
 

@@ -6,9 +6,7 @@ import dataclasses
 
 import pytest
 
-from miniinfer.figures.cost_tables import run_table, time_table
-from miniinfer.figures.palette import LIGHT
-from miniinfer.figures.run_times import (
+from miniinfer.figures.cost.run_times import (
     MOST_BARS,
     parts_of,
     prefill_and_decode,
@@ -16,8 +14,10 @@ from miniinfer.figures.run_times import (
     steps_time_figure,
     steps_window,
 )
+from miniinfer.figures.cost.tables import run_table, time_table
+from miniinfer.figures.palette import LIGHT
 from miniinfer.trace.records import StepMeta
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 
 def steps(prefill: int = 1, decode: int = 4) -> list[StepMeta]:

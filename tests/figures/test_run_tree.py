@@ -9,11 +9,11 @@ import plotly.graph_objects as go
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.figures import run_tree
 from miniinfer.figures.palette import DARK, LIGHT
-from miniinfer.figures.run_tree import tree_figure
-from miniinfer.figures.sampling_tables import tree_table
-from miniinfer.figures.tree_layout import CHARACTER, FEWEST, OFFSET, labels_of, lanes_of, ticks
+from miniinfer.figures.sampling import run_tree
+from miniinfer.figures.sampling.run_tree import tree_figure
+from miniinfer.figures.sampling.tables import tree_table
+from miniinfer.figures.sampling.tree_layout import CHARACTER, FEWEST, OFFSET, labels_of, lanes_of, ticks
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, ForceToken, Run
 from miniinfer.trace.tree import tree_of

@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from miniinfer.config import SamplingParams
-from miniinfer.figures import sampling_plots as plots
-from miniinfer.figures import sampling_tables as tables
 from miniinfer.figures.palette import palette
 from miniinfer.figures.quoting import isolated, quoted
-from miniinfer.figures.sampling_words import counted, describe_order, fate, for_plotly, percent, setting
-from miniinfer.figures.token_search import search_tokens
-from miniinfer.trace.draws import draw_many, sweep_temperature
-from miniinfer.trace.prediction import Guess, score
-from miniinfer.trace.sampling import ORDERS, Sampling, sampling_of
+from miniinfer.figures.sampling import plots, tables
+from miniinfer.figures.sampling.token_search import search_tokens
+from miniinfer.figures.sampling.words import counted, describe_order, fate, for_plotly, percent, setting
+from miniinfer.trace.sampling.draws import draw_many, sweep_temperature
+from miniinfer.trace.sampling.prediction import Guess, score
+from miniinfer.trace.sampling.sampling import ORDERS, Sampling, sampling_of
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 LIGHT = palette(dark=False)

@@ -12,7 +12,7 @@ from miniinfer.figures.tables import (
     to_csv,
 )
 from miniinfer.trace.compare import compare_runs
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 
 def test_twins_have_one_row_for_each_thing_shown():

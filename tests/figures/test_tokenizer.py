@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 import pytest
 
 from miniinfer.figures.palette import LIGHT
-from miniinfer.figures.tokenizer_embedding import (
+from miniinfer.figures.tokenizer.embedding import (
     describe_rows,
     describe_unembed,
     rows_table,
@@ -18,10 +18,10 @@ from miniinfer.figures.tokenizer_embedding import (
     window_of,
     windows,
 )
-from miniinfer.figures.tokenizer_payload import MOST_SYMBOLS, MOST_TOKENS, pieces, stages, strip
-from miniinfer.figures.tokenizer_plots import colour_limit, costs_figure, neighbours_figure, rows_figure
-from miniinfer.figures.tokenizer_tables import costs_table, merges_table, pieces_table, segments_table, tokens_table
-from miniinfer.figures.tokenizer_words import notes, summary
+from miniinfer.figures.tokenizer.payload import MOST_SYMBOLS, MOST_TOKENS, pieces, stages, strip
+from miniinfer.figures.tokenizer.plots import colour_limit, costs_figure, neighbours_figure, rows_figure
+from miniinfer.figures.tokenizer.tables import costs_table, merges_table, pieces_table, segments_table, tokens_table
+from miniinfer.figures.tokenizer.words import notes, summary
 from miniinfer.models.text import load_tokenizer
 from miniinfer.models.tokenizer import Tokenizer
 from miniinfer.tokenization.costs import costs_of

@@ -8,7 +8,7 @@ import pytest
 
 from miniinfer.figures.transport import transport_data
 from miniinfer.trace.timeline import Timeline
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 
 @pytest.mark.parametrize("step", [0, 1, 3])

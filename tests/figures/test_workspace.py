@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from miniinfer.figures.cost.stages import group_stage_ms
 from miniinfer.figures.payload import unpack
-from miniinfer.figures.stages import group_stage_ms
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection, Surroundings, encode
 from miniinfer.measure.groups import STAGES
-from tests.trace.recorded import CONFIG, make_run
+from tests.trace.files.recorded import CONFIG, make_run
 
 
 def test_first_message_has_all_a_browser_needs_to_paint():

@@ -14,7 +14,7 @@ from miniinfer.engine.stage import Stage
 from miniinfer.engine.stages.mlp import mlp_out
 from miniinfer.errors import BadInputError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.figures.cost_backends import agreement_words, backends_headline, backends_table, backends_words
+from miniinfer.figures.cost.backends import agreement_words, backends_headline, backends_table, backends_words
 from miniinfer.measure.backends import Operations, measure_backends
 from miniinfer.measure.progress import run_through
 from miniinfer.measure.records import BackendComparison

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from miniinfer.native.backend import NativeBackend
-from miniinfer.trace.inside import StepInside
-from miniinfer.trace.source_lines import SourceText
+from miniinfer.trace.inside.inside import StepInside
+from miniinfer.trace.inside.source_lines import SourceText
 from tests.engine.tiny import tiny_model
 from tests.trace.live import live_run
 

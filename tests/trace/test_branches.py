@@ -10,9 +10,9 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin
 from miniinfer.errors import BadInputError
 from miniinfer.trace.continuation import force_tokens
-from miniinfer.trace.prediction import Guess, score
 from miniinfer.trace.run import ChangeParams, ForceToken
-from miniinfer.trace.sampling import sampling_of
+from miniinfer.trace.sampling.prediction import Guess, score
+from miniinfer.trace.sampling.sampling import sampling_of
 from miniinfer.trace.tree import KVShare, Sharer, tree_of
 from tests.trace.live import PROMPT, finished_run, live_run
 

@@ -14,7 +14,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel
 from miniinfer.trace.embedding import MatrixFacts, backwards, embed_ids, neighbours, read_matrices, unembed_row
 from miniinfer.trace.parts import finished
-from miniinfer.trace.place import place_of
+from miniinfer.trace.sampling.place import place_of
 from tests.engine.tiny import tiny_model
 from tests.trace.live import PROMPT, finished_run, live_run
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from miniinfer.errors import BadInputError
+from miniinfer.trace.attention.heads import far_reading_head
 from miniinfer.trace.budget import TraceBudget
-from miniinfer.trace.heads import far_reading_head
 from miniinfer.trace.pooling import PooledPrompt, pool_rows, to_u8
 from miniinfer.trace.recorder import pool_rows_and_columns
 from miniinfer.trace.records import SequenceRecord, StepRecord
 from miniinfer.trace.timeline import Timeline
-from tests.trace.recorded import make_run
+from tests.trace.files.recorded import make_run
 
 
 def test_a_run_keeps_its_cursor_while_another_is_looked_at():

@@ -19,7 +19,7 @@ from streamlit.testing.v1 import AppTest, app_test, local_script_runner
 from streamlit.testing.v1.element_tree import Block, Button, ElementTree, parse_tree_from_messages
 
 from miniinfer.figures.payload import unpack
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.session import Session
 from tests.ui.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ from unittest.mock import patch
 import pytest
 
 from miniinfer.models.loader import LoadedModel
-from miniinfer.ui import batching_host
-from miniinfer.ui import session as session_module
-from miniinfer.ui.model_host import ModelHost, ModelKey
-from miniinfer.ui.saved_runs import SavedRuns
-from miniinfer.ui.session import Session
+from miniinfer.ui.batching import host as batching_host
+from miniinfer.ui.saving.saved_runs import SavedRuns
+from miniinfer.ui.sessions import session as session_module
+from miniinfer.ui.sessions.model_host import ModelHost, ModelKey
+from miniinfer.ui.sessions.session import Session
 from tests.ui.app_test import App, close_tab
 from tests.ui.waiting import wait_until
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.ui.ask import MAX_DETAILS, Ask
-from miniinfer.ui.model_host import ModelHost
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.model_host import ModelHost
+from miniinfer.ui.sessions.session import Session
 
 FIELDS = ("n", "run", "want", "cursor", "have", "details", "head", "exact", "row", "probs", "force", "open")
 leaves = (

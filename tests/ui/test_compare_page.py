@@ -8,7 +8,7 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.models.display import visible
 from miniinfer.trace.run import ForceToken
-from miniinfer.ui import session_memory
+from miniinfer.ui.sessions import memory as session_memory
 from miniinfer.ui.two_columns import show_blanks
 
 GREEDY = SamplingParams(temperature=0, max_new_tokens=4)

@@ -7,8 +7,8 @@ import pytest
 from miniinfer.errors import FetchError
 from miniinfer.models.loader import load_model
 from miniinfer.models.report import KeptMatrix
-from miniinfer.ui.model_host import ModelKey
-from miniinfer.ui.session import Session
+from miniinfer.ui.sessions.model_host import ModelKey
+from miniinfer.ui.sessions.session import Session
 from tests.ui.waiting import wait_until
 
 MISSING = "/nowhere/<b>![x](http:--x)</b>.gguf"

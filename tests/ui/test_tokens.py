@@ -7,7 +7,7 @@ import pytest
 
 from miniinfer.errors import BadInputError
 from miniinfer.models.tokenizer import Tokenizer
-from miniinfer.ui.tokenizer_look import TextSide, Wanted, encode
+from miniinfer.ui.tokenizer.look import TextSide, Wanted, encode
 from miniinfer.ui.tokens import MAX_PROMPT_CHARACTERS, describe_token, encode_prompt
 
 

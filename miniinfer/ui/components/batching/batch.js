@@ -5,7 +5,7 @@ import { BatchAsks } from "./batchasks.js";
 
 export class Batch {
   info = null; // header.run
-  steps = []; // steps[s - 1] is step s, as figures/batching_message.py writes it
+  steps = []; // steps[s - 1] is step s, as figures/batching/message.py writes it
   blocks = []; // the same: u8 [N, 4]
   aborted = {}; // place of a request -> step after which it was ended
   source = {};

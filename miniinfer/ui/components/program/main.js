@@ -18,7 +18,7 @@ const moves = {
   run: () => place.want < place.data.total && goto(place.want, true),
 };
 
-/** data: see figures/inside_map.py. What is asked for is a place in the program, never "one more". */
+/** data: see figures/inside/map.py. What is asked for is a place in the program, never "one more". */
 export default function program({ data, parentElement, setTriggerValue }) {
   const send = promptly(setTriggerValue);
   let mount = mounts.get(parentElement);

@@ -10,7 +10,7 @@ import { ladderPicture } from "./picture.js";
 import { characters, replay } from "./replay.js";
 
 const MOST_TITLE = 60; // characters of a piece in the title
-const MOST_IDS = 256; // so many of a piece's ids are in the message (figures/tokenizer_payload.py)
+const MOST_IDS = 256; // so many of a piece's ids are in the message (figures/tokenizer/payload.py)
 
 export function createLadder() {
   const title = h("span", { class: "ladder-title", "data-testid": "ladder-title" });

@@ -1,7 +1,7 @@
 // The merges of a piece, played again from the message: where each part begins and which pairs have a rule.
 
 /**
- * piece as in figures/tokenizer_payload.py -> {states, steps}. A state is {parts: [[from, to]...] in symbols, ranks, winner}; there is
+ * piece as in figures/tokenizer/payload.py -> {states, steps}. A state is {parts: [[from, to]...] in symbols, ranks, winner}; there is
  * one state more than steps.
  */
 export function replay([, , , symbols, , , ranks, steps]) {

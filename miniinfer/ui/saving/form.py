@@ -1,0 +1,139 @@
+"""Between a live run and its saved form: what is kept of it, and what a run that comes back is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from miniinfer.errors import BadInputError
+from miniinfer.models.file_state import file_bytes, file_sample
+from miniinfer.models.registry import DEFAULT_MODEL, MODELS
+from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
+from miniinfer.trace.known_step import KnownStep
+from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+from miniinfer.ui.sessions.model_host import ModelKey
+from miniinfer.ui.sessions.run_facts import run_info
+
+if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
+    from miniinfer.models.loader import LoadedModel
+
+MOST_BLOCK_SIZE = 1024
+
+
+def saved_form(
+    run: LiveRun, session: str, model: SavedModel, created: float, cursor: int, name: str | None = None,
+    before: SavedRun | None = None,
+) -> SavedRun | None:
+    """The run as it stands, whole steps only; None if it was released meanwhile. Called from any thread, without a
+    lock: lists only grow, and a run that is emptied says so first. A run that sleeps is not woken.
+
+    before: what this gave for the run earlier, whose steps are taken over, with their JSON.
+    """
+    info, steps = run.info, run.known_steps()
+    finish = run.finish_reason
+    if run.released:
+        return None
+    prompt = info.num_prompt_tokens
+    chosen = sum(step.token_id is not None for step in steps)
+    if run.seq.num_tokens != prompt + chosen:
+        finish = None  # a step was committed a moment ago, and is not recorded yet
+    used = {id(step.params): step.params for step in steps}  # few objects, and hashing one takes longer than a step
+    params = [*(p for p in dict.fromkeys(used.values()) if p != info.params), info.params]  # the last one is in force
+    place = {number: params.index(p) for number, p in used.items()}
+    known = before.steps if before is not None else ()
+    edit = info.edit
+    return SavedRun(
+        session=session, run_id=info.run_id, name=name or info.name, prompt=info.prompt,
+        prompt_ids=tuple(run.seq.token_ids[:prompt]), chat=info.chat, one_pass=info.one_pass,
+        block_size=info.block_size, model=model, params=tuple(params),
+        steps=tuple(
+            _saved_step(step, place[id(step.params)], known[i] if i < len(known) else None)
+            for i, step in enumerate(steps)
+        ),
+        finish_reason=finish, cursor=min(cursor, len(steps)), created=created, parent=info.parent,
+        fork_step=edit.step if edit else None,
+        forced_token=edit.token_id if isinstance(edit, ForceToken) else None,
+    )
+
+
+def _saved_step(step: KnownStep, params: int, before: SavedStep | None) -> SavedStep:
+    """before: the same step as it was saved earlier; steps never change, but the place of their settings may."""
+    if before is not None and before.params == params:
+        return before
+    stages = {name: round(ms, 4) for name, ms in step.stage_ms.items()}
+    return SavedStep(
+        step.num_scheduled, step.step_ms, stages, step.token_id, step.forced, step.logprob, step.coin, params,
+        None if step.recording_ms is None else round(step.recording_ms, 4),
+    )
+
+
+def known_steps(saved: SavedRun) -> list[KnownStep]:
+    return [
+        KnownStep(
+            s.num_scheduled, s.step_ms, s.stage_ms, s.token_id, s.forced, s.logprob, s.coin, saved.params[s.params],
+            s.recording_ms,
+        )
+        for s in saved.steps
+    ]
+
+
+def info_of(saved: SavedRun, engine: Engine, model: LoadedModel) -> RunInfo:
+    """The facts of a saved run in an engine that it can go on in."""
+    edit: Edit | None = None
+    if saved.fork_step is not None:
+        step, token_id = saved.fork_step, saved.forced_token
+        edit = ChangeParams(step, saved.params[-1]) if token_id is None else ForceToken(step, token_id)
+    info = run_info(
+        engine, model, saved.run_id, saved.prompt, len(saved.prompt_ids), saved.params[-1], chat=saved.chat,
+        one_pass=saved.one_pass,
+    )
+    return replace(info, name=saved.name, parent=saved.parent, edit=edit)
+
+
+def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
+    """From the root to this run, as far as its trunks are there."""
+    path = [runs[run_id]]
+    while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
+        path.insert(0, runs[str(parent)])
+    return path
+
+
+# Models
+
+
+def saved_model(key: ModelKey, model: LoadedModel) -> SavedModel:
+    return SavedModel(model.name, key.source, key.device, key.dtype, model.file_bytes, model.file_sample or None)
+
+
+def key_of(saved: SavedModel) -> ModelKey:
+    return ModelKey(saved.source, saved.device, saved.dtype)
+
+
+def check_model_file(saved: SavedRun) -> None:
+    """Raises BadInputError, one sentence, if the file that made this run is gone or is another one now."""
+    source = saved.model.source or DEFAULT_MODEL
+    known = MODELS.get(source)
+    path = known.path if known is not None else Path(source).expanduser()
+    if not 1 <= saved.block_size <= MOST_BLOCK_SIZE:
+        raise BadInputError(f"“{saved.name}” has a block size of {saved.block_size:,}, which no run here can have.")
+    if not path.exists():
+        if known is not None:
+            return  # it is fetched when it is asked for
+        raise BadInputError(
+            f"“{saved.name}” was made with {source}, which is not there: put it back and open the run again. It stays "
+            "in the list of saved runs."
+        )
+    now = file_bytes(path)
+    if now != saved.model.file_bytes:
+        raise BadInputError(
+            f"“{saved.name}” was made with {source} of {saved.model.file_bytes:,} bytes, and the file there has "
+            f"{now:,}: it was replaced. Put the first one back to go on; the run stays in the list of saved runs."
+        )
+    if saved.model.file_sample is not None and saved.model.file_sample != file_sample(path):
+        raise BadInputError(
+            f"“{saved.name}” was made with {source}, and the file there has the same size and other weights: it was "
+            "replaced. Put the first one back to go on; the run stays in the list of saved runs."
+        )
