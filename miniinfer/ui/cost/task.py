@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import MiniInferError, NoMemoryError
 from miniinfer.measure.progress import Progress
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class CostTask:
     def _run(self, prepare: Callable[[Say], Measurement[Any]]) -> None:
         try:
             self._step_through(prepare(self._say))
+        except (MemoryError, NoMemoryError):
+            self.error, self.state = "This machine has too little free memory for this measurement.", "failed"
         except MiniInferError as error:
             self.error, self.state = str(error), "failed"
-        except MemoryError:
-            self.error, self.state = "This machine has too little free memory for this measurement.", "failed"
         except Exception as error:
             self.error, self.state = f"The measurement failed ({type(error).__name__}: {error}).", "failed"
             raise

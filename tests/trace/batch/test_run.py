@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-import torch
 
 from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin
@@ -15,7 +14,6 @@ from miniinfer.trace.batch.alone import against_alone
 from miniinfer.trace.batch.records import BatchTrace, LaneState
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings, draw_arrivals
 from miniinfer.trace.batch.view import longest_request, request_at, requests_at, totals_at
-from tests.engine.tiny import tiny_model
 from tests.trace.batch.runs import MODEL, PROMPTS, batch_run, finished_run, lanes, request
 from tests.trace.live import token
 
@@ -269,56 +267,6 @@ def test_arrivals_are_drawn_from_a_seed() -> None:
     assert list(drawn) == sorted(drawn)
     assert drawn[-1] / 199 == pytest.approx(3, rel=0.3)
     assert draw_arrivals(3, 0, 1) == (0, 0, 0)
-
-
-@pytest.mark.parametrize("batching", ["continuous", "static"])
-@pytest.mark.parametrize("paging", [True, False])
-def test_batched_against_alone(batching: str, paging: bool) -> None:
-    run = finished_run(batching=batching, paging=paging, max_seqs=3, token_budget=40)
-    consistent(run.trace)
-    for name in PROMPTS:
-        found = against_alone(run, name)
-        assert found.same
-        assert found.first_difference is None
-        assert found.largest_logit_difference < 1e-3
-        assert found.smallest_margin > 0.01
-        assert not found.could_differ
-        assert len(found.alone_ids) == 6
-
-
-def test_kept_vectors_give_the_very_logits_of_the_step_back() -> None:
-    """Or the difference to a run alone would hold a rounding that the batch never had."""
-    from miniinfer.trace.batch.alone import _logits
-
-    run, seen = batch_run(), []
-    real = run.engine.step
-
-    def step():
-        state = real()
-        seen.append(state.raw_logits)
-        return state
-
-    run.engine.step = step  # type: ignore[method-assign]
-    while run.step():
-        pass
-    for logits, record in zip(seen, (s for s in run.steps if s.rows), strict=True):
-        assert torch.equal(_logits(run.engine, record), logits)
-
-
-def test_a_difference_is_found() -> None:
-    """Another model behind the run than the one that is asked alone: tokens differ, and where is said."""
-    run = finished_run()
-    run.model = tiny_model(seed=1)
-    found = against_alone(run, "a")
-    assert not found.same
-    assert found.first_difference is not None
-    assert found.batched_ids[found.first_difference] != found.alone_ids[found.first_difference]
-    assert found.largest_logit_difference > 0.1
-
-
-def test_nothing_to_compare_yet() -> None:
-    with pytest.raises(BadInputError, match="'a' has no token yet"):
-        against_alone(batch_run(), "a")
 
 
 def test_a_request_that_cannot_draw_ends_alone() -> None:

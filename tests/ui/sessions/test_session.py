@@ -10,7 +10,6 @@ from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import ExactAsk, HeadAsk, Selection
 from miniinfer.hosting import Hosting
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.sessions import session as session_module
 from miniinfer.ui.sessions.model_host import ModelHost
@@ -35,9 +34,6 @@ def snapshot(session):
 
 def header(session, **selection):
     return unpack(session.message(Selection(**selection)))[0]
-
-
-# The recorded example and going live
 
 
 def test_a_new_session_shows_the_recorded_example_at_its_first_step():
@@ -87,9 +83,6 @@ def test_a_run_that_the_user_made_is_not_replaced_by_going_live(new_session):
     assert [r.info.kind for r in session.timeline] == ["recorded", "live"]
 
 
-# New runs
-
-
 def test_a_new_run_starts_at_its_prompt_with_an_empty_cache_and_the_old_one_is_kept(session):
     session.new_run("The quick brown fox", GREEDY, chat=False, one_pass=True)
     found = header(session)
@@ -130,57 +123,6 @@ def test_chat_uses_the_template(session):
     assert run.info.num_prompt_tokens == 31
     assert run.tokens[0].text == "<|im_start|>"
     assert header(session)["run"]["chat"] is True
-
-
-# Branches
-
-
-def test_forcing_a_token_branches_at_that_step_and_leaves_the_trunk(session):
-    session.step_to(5, math.inf)
-    trunk = session.timeline.current
-    before = ids(trunk)
-    london = trunk.next_token(1).tokens[2]
-    assert london.text == " London"
-    session.handle(Ask(9, "r1", force=(1, london.token_id)))
-    branch = session.timeline.current
-    assert session.error is None
-    assert (branch.info.run_id, branch.info.parent, branch.info.edit) == ("r2", "r1", ForceToken(1, london.token_id))
-    assert branch.info.name == "step 1: “␣London”"
-    assert (session.timeline.cursor, len(branch.steps)) == (1, 1)
-    assert header(session)["runs"][1]["forced_token"] == london.token_id
-    session.step_to(4, math.inf)
-    assert ids(trunk) == before
-    assert ids(branch)[:6] == [*before[:5], london.token_id]
-    assert [m.coin for m in branch.steps] == [m.coin for m in trunk.steps[:4]]
-
-
-def test_new_settings_branch_draws_again_with_the_same_coin(session):
-    session.step_to(4, math.inf)
-    trunk = session.timeline.current
-    session.branch(ChangeParams(2, SamplingParams(temperature=0, max_new_tokens=32)))
-    branch = session.timeline.current
-    assert branch.info.name == "step 2: new settings"
-    assert branch.steps[1].token_id == trunk.next_token(2).tokens[0].token_id
-    assert branch.steps[1].coin == trunk.steps[1].coin
-    shown = [unpack(session.message(Selection(details=(s,))))[0]["details"][str(s)]["next"] for s in (1, 2)]
-    assert [s["temperature"] for s in shown] == [0.8, 0], "an earlier step shows what it was drawn with"
-
-
-def test_branches_share_the_blocks_of_their_prefix(session):
-    session.new_run("word " * 40, GREEDY, chat=False, one_pass=True)
-    session.step_to(1, math.inf)
-    pool = session._engine.pool
-    used = pool.num_used
-    for token_id in (10, 11, 12):
-        session.timeline.open("r2")
-        session.branch(ForceToken(1, token_id))
-    assert pool.num_used == used
-    session.step_to(2, math.inf)
-    assert pool.num_used <= used + 2
-    session._engine.check()
-
-
-# What goes wrong
 
 
 @pytest.mark.parametrize(
@@ -271,9 +213,6 @@ def test_queries_that_were_dropped_are_a_sentence_and_the_rest_of_the_message_co
     assert (found["last"], len(found["meta"]), len(found["tokens"])) == (4, 4, 9)
     assert set(blobs) == {"kv"}
     assert unpack(session.message(Selection(details=(4,))))[0]["error"] is None
-
-
-# Stepping
 
 
 def test_stepping_far_answers_within_its_time_and_goes_on_when_asked_again(session, monkeypatch):

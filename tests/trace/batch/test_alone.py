@@ -1,0 +1,92 @@
+"""A request of a batch against itself alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from miniinfer.errors import BadInputError
+from miniinfer.trace.batch.alone import against_alone
+from miniinfer.trace.batch.records import BatchTrace
+from miniinfer.trace.batch.view import requests_at
+from tests.engine.tiny import tiny_model
+from tests.trace.batch.runs import PROMPTS, batch_run, finished_run
+
+
+def consistent(trace: BatchTrace) -> None:
+    """What holds for every step of every run."""
+    end_ms = 0.0
+    for number, step in enumerate(trace.steps, start=1):
+        assert step.step == number
+        end_ms += step.step_ms
+        assert step.end_ms == pytest.approx(end_ms)
+        assert step.num_tokens + step.wasted_slots <= step.budget
+        assert len(step.final_norm) == step.num_new_tokens
+        assert set(step.states) == {r.request_id for r in trace.requests}
+        assert set(step.waiting).isdisjoint(row.request_id for row in step.rows)
+        for row in step.rows:
+            assert step.states[row.request_id] == row.phase
+            assert row.context_len == row.start + row.num_tokens
+            assert -(-row.context_len // trace.settings.block_size) <= len(step.blocks.tables[row.request_id])
+            if row.token is not None:
+                shown = [c.token.token_id for c in row.candidates]
+                assert row.token.token_id in shown
+                assert len(set(shown)) == 5
+                assert sum(c.raw_prob for c in row.candidates) <= 1 + 1e-6
+        counted = {name: sum(name in owners for owners in step.blocks.owners) for name in step.blocks.tables}
+        assert counted == {name: len(table) for name, table in step.blocks.tables.items()}
+    for view in requests_at(trace, len(trace.steps)):
+        assert view.request_id in trace.refused or len(view.output) == sum(
+            step.row(view.request_id) is not None and step.row(view.request_id).token is not None
+            for step in trace.steps
+        )
+
+
+@pytest.mark.parametrize("batching", ["continuous", "static"])
+@pytest.mark.parametrize("paging", [True, False])
+def test_batched_against_alone(batching: str, paging: bool) -> None:
+    run = finished_run(batching=batching, paging=paging, max_seqs=3, token_budget=40)
+    consistent(run.trace)
+    for name in PROMPTS:
+        found = against_alone(run, name)
+        assert found.same
+        assert found.first_difference is None
+        assert found.largest_logit_difference < 1e-3
+        assert found.smallest_margin > 0.01
+        assert not found.could_differ
+        assert len(found.alone_ids) == 6
+
+
+def test_kept_vectors_give_the_very_logits_of_the_step_back() -> None:
+    """Or the difference to a run alone would hold a rounding that the batch never had."""
+    from miniinfer.trace.batch.alone import _logits
+
+    run, seen = batch_run(), []
+    real = run.engine.step
+
+    def step():
+        state = real()
+        seen.append(state.raw_logits)
+        return state
+
+    run.engine.step = step  # type: ignore[method-assign]
+    while run.step():
+        pass
+    for logits, record in zip(seen, (s for s in run.steps if s.rows), strict=True):
+        assert torch.equal(_logits(run.engine, record), logits)
+
+
+def test_a_difference_is_found() -> None:
+    """Another model behind the run than the one that is asked alone: tokens differ, and where is said."""
+    run = finished_run()
+    run.model = tiny_model(seed=1)
+    found = against_alone(run, "a")
+    assert not found.same
+    assert found.first_difference is not None
+    assert found.batched_ids[found.first_difference] != found.alone_ids[found.first_difference]
+    assert found.largest_logit_difference > 0.1
+
+
+def test_nothing_to_compare_yet() -> None:
+    with pytest.raises(BadInputError, match="'a' has no token yet"):
+        against_alone(batch_run(), "a")
