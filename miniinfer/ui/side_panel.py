@@ -118,8 +118,9 @@ def _submit(session: Session, *, branch: bool) -> None:
             session.branch(ChangeParams(session.timeline.cursor, params))
         else:
             chat, one_pass = state["kind"] == "chat", state["prefill"] == "one pass"
-            if not _is_there(session, state["prompt"], params, chat, one_pass):
-                session.new_run(state["prompt"], params, chat=chat, one_pass=one_pass)
+            with session.lock:  # the example that is going live is at its beginning for a moment
+                if not _is_there(session, state["prompt"], params, chat, one_pass):
+                    session.new_run(state["prompt"], params, chat=chat, one_pass=one_pass)
         model = session.model
         state["panel_error"] = params.note_for(model.config.vocab_size) if model is not None else None
     except MiniInferError as error:

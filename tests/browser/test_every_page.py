@@ -21,6 +21,7 @@ PAGES = [
     "Compare", "Model", "Runs",
 ]  # fmt: skip
 LONG = 60_000
+RUN = "__miniinfer.history.info.id"
 AXE = AXE_FILE_PATH.read_text("utf-8")
 
 # What is Streamlit's own and cannot be changed from here, by rule and selector.
@@ -98,7 +99,9 @@ def start(tab: Tour, prompt: str, kind: str) -> None:
     side = tab.page.get_by_test_id("stSidebar")
     side.get_by_label("Prompt", exact=True).fill(prompt)
     side.get_by_text(kind, exact=True).click()
+    before = tab.page.evaluate(RUN)
     side.get_by_role("button", name="New run").click()
+    wait_for(tab.page, f"before => {RUN} !== before", before)
     tab.expect_step("step 0")
 
 
