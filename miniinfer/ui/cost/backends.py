@@ -88,7 +88,7 @@ def _explain(look: CostLook, missing: str | None) -> None:
         st.text("torch: the readable program. Each stage is Python that asks torch for one operation after another.")
         st.text(
             "native: the compiled core. Each stage of a decode step is one call into C++, with the same names, the "
-            "same tensors and the same weights in memory. Long prompts go through torch in both."
+            "same tensors and the same weights in memory."
         )
         st.text(
             f"Either way a step has to read {megabytes(look.run.engine.weights.nbytes)} of weights (computed). Every "
