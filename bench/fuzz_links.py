@@ -17,7 +17,8 @@ from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.models.text import load_text
 from miniinfer.store.database import RunStore
 from miniinfer.store.saved_run import SavedRun
-from miniinfer.ui import address, saved_view
+from miniinfer.ui import address
+from miniinfer.ui.saving import view as saved_view
 from miniinfer.ui.saving.saved_runs import SavedRuns
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey
 from miniinfer.ui.sessions.session import Session

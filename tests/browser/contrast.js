@@ -22,7 +22,7 @@
   };
   const opacity = (element) => (element ? Number(getComputedStyle(element).opacity) * opacity(parent(element)) : 1);
   // What cannot be acted on or is not shown; the value above a slider, which stands inside its knob only in the tree.
-  const LEFT_OUT = ":disabled, [aria-disabled=true], [data-testid=stWidgetLabel]:has(~ * :disabled), option, style, script, [data-testid=stSliderThumbValue]";
+  const LEFT_OUT = ":disabled, label:has(:disabled), [aria-disabled=true], [data-testid=stWidgetLabel]:has(~ * :disabled), option, style, script, [data-testid=stSliderThumbValue]";
   const found = [];
   const visit = (root) => {
     for (const element of root.querySelectorAll("*")) {

@@ -109,7 +109,7 @@ def test_the_page_is_drawn_before_torch_is_imported():
     """In a process of its own: a first run that names what it has imported when the page stands."""
     code = (
         "import sys, threading\n"
-        "from miniinfer.ui import model_host\n"
+        "from miniinfer.ui.sessions import model_host\n"
         "model_host.ModelHost._load = lambda self, key: None\n"
         "from tests.ui.app_test import App\n"
         "app = App([]).run()\n"
