@@ -28,13 +28,14 @@ def draw_table_twin(
     """A sortable table and buttons that save it as CSV and as Parquet. Token texts are cells, so shown as text.
 
     source: of all figures, or what comes from where. height: in px, at most, for a table that scrolls in a place of
-    its own; one that is shorter has no empty rows.
+    its own; one that is shorter has no empty rows, one that is longer no row cut in half.
     columns: how they are shown. narrow: it stands in half the page. csv: what is saved, if that is more than the
     table.
     """
-    fits = height is not None and HEAD + ROW * len(frame) <= height
+    room = len(frame) if height is None else (height - HEAD) // ROW
     st.dataframe(
-        frame, key=f"{key}_table", width="stretch", hide_index=True, height="content" if fits else height or "auto",
+        frame, key=f"{key}_table", width="stretch", hide_index=True,
+        height="auto" if height is None else whole_rows(room) if room < len(frame) else "content",
         column_config=dict(columns or {}), placeholder="", row_height=ROW,
     )
     left, *places = st.columns([3, 3, 4] if narrow else [8, 2, 2], vertical_alignment="center")

@@ -20,7 +20,7 @@ from miniinfer.trace.attention.head_scores import (
 )
 from miniinfer.ui.attention.look import Look, choose_head, head_picker, mark_row, marked_row
 from miniinfer.ui.figure import draw_figure
-from miniinfer.ui.table_twin import draw_saves
+from miniinfer.ui.table_twin import ROW, draw_saves, whole_rows
 
 RUN, PROBE = "this run", "a text that repeats"
 TABLE, ORDER = "attention_heads_table", "attention_heads_order"  # the table, and the head of each of its lines
@@ -64,7 +64,7 @@ def draw_heads(look: Look) -> None:
     st.session_state[ORDER] = order
     mark_row(TABLE, order.index((look.layer, look.head)))
     st.dataframe(
-        table, key=TABLE, hide_index=True, width="stretch", height=206, row_height=26,
+        table, key=TABLE, hide_index=True, width="stretch", height=whole_rows(6), row_height=ROW,
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row-required",
         placeholder="",
     )

@@ -16,12 +16,12 @@ from miniinfer.trace.records import ByteArray, FloatArray
 from miniinfer.ui.attention.look import KEY, Look, mark_row, marked_row, twin
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.recorded_words import when_live
-from miniinfer.ui.table_twin import draw_saves, draw_table_twin
+from miniinfer.ui.table_twin import ROW, draw_saves, draw_table_twin, whole_rows
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
 HEIGHT = 352
 STRONGEST = 32  # keys of a longer row that stand in its table; all of them are folded, for they cost time to draw
-ROW, ROW_KEYS = "attention_row_table", "attention_row_keys"  # the table of the row, and the key of each of its lines
+ROW_TABLE, ROW_KEYS = "attention_row_table", "attention_row_keys"  # the row's table, and the key of each of its lines
 COLUMNS = {
     "key": st.column_config.NumberColumn(width=60),
     "q·k": st.column_config.NumberColumn(format="%.6f", help="The product of the query with this key, after RoPE."),
@@ -85,17 +85,17 @@ def _row(look: Look, maps: HeadMaps) -> None:
     keys = [min(key, look.position) for key in shown["key"].tolist()]
     st.session_state[ROW_KEYS] = keys
     chosen = st.session_state.get(KEY)
-    mark_row(ROW, keys.index(chosen) if chosen in keys else None)
+    mark_row(ROW_TABLE, keys.index(chosen) if chosen in keys else None)
     st.dataframe(
-        shown, key=ROW, hide_index=True, column_config=COLUMNS, width="stretch", height=200, row_height=26,
-        on_select=_from_row, selection_mode="single-row", placeholder="",
+        shown, key=ROW_TABLE, hide_index=True, column_config=COLUMNS, width="stretch", height=whole_rows(6),
+        row_height=ROW, on_select=_from_row, selection_mode="single-row", placeholder="",
     )
     if long:
         twin(f"All {len(row.pattern):,} keys of the row", "attention_keys", whole, Provenance.COMPUTED, "row.csv")
 
 
 def _from_row() -> None:
-    row, keys = marked_row(ROW), st.session_state.get(ROW_KEYS, [])
+    row, keys = marked_row(ROW_TABLE), st.session_state.get(ROW_KEYS, [])
     st.session_state[KEY] = keys[row] if row is not None and row < len(keys) else None
 
 

@@ -138,6 +138,7 @@ export function createBar(bus, help) {
     setText(summary, info ? info.model : (frame?.summary ?? ""));
     const backend = info && info.backend !== "torch" ? ` · ${info.backend}` : ""; // torch, the reference, goes without saying
     setText(where, info ? `· ${info.device} · ${info.dtype}${backend}` : "");
+    show(where, Boolean(info)); // else the summary says it, and a second gap would follow it
     const meta = run?.history?.meta[bus.cursor - 1];
     const took = run?.history ? (meta?.ms ?? null) : (frame?.ms ?? null);
     setText(time, took === null ? "" : `· ${format.ms(took)}`);
