@@ -7,6 +7,7 @@ number is no number.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,11 +25,20 @@ def whole(value: Any, least: int = 0, most: int = MOST_WHOLE) -> int:
 
 def real(value: Any, least: float = -math.inf, most: float = math.inf) -> float:
     """A finite number from `least` to `most`."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"a finite number was expected, not {str(value)[:40]!r}")
+    found = as_float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not math.isfinite(found):
+        raise ValueError(f"a finite number was expected, not {reprlib.repr(value)}")
     if not least <= value <= most:
         raise ValueError(f"a number of {least} to {most} was expected, not {value!r}")
-    return float(value)
+    return found
+
+
+def as_float(value: float) -> float:
+    """Infinite for a whole number that no float can hold."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def logprob(value: Any) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
+from miniinfer.checks import as_float
 from miniinfer.errors import ModelFileError
 
 V = TypeVar("V")
@@ -99,7 +100,7 @@ class FactReader:
         value = self._required(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"{key} must be a number, not {reprlib.repr(value)}")
-        return self.read(fact, key, float(value))
+        return self.read(fact, key, as_float(value))
 
     def text(self, fact: str, key: str) -> str:
         value = self._required(key)
