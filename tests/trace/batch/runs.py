@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from miniinfer.config import SamplingParams
+from miniinfer.trace.batch.records import BatchTrace
 from miniinfer.trace.batch.run import BatchRun
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings
+from miniinfer.trace.batch.view import requests_at
 from tests.engine.tiny import TinyModel, tiny_model
 from tests.trace.live import token
 
@@ -56,3 +60,32 @@ def lanes(run: BatchRun) -> dict[str, str]:
         r.request_id: "".join(letters[step.states[r.request_id]] for step in trace.steps).rstrip()
         for r in trace.requests
     }
+
+
+def consistent(trace: BatchTrace) -> None:
+    """What holds for every step of every run."""
+    end_ms = 0.0
+    for number, step in enumerate(trace.steps, start=1):
+        assert step.step == number
+        end_ms += step.step_ms
+        assert step.end_ms == pytest.approx(end_ms)
+        assert step.num_tokens + step.wasted_slots <= step.budget
+        assert len(step.final_norm) == step.num_new_tokens
+        assert set(step.states) == {r.request_id for r in trace.requests}
+        assert set(step.waiting).isdisjoint(row.request_id for row in step.rows)
+        for row in step.rows:
+            assert step.states[row.request_id] == row.phase
+            assert row.context_len == row.start + row.num_tokens
+            assert -(-row.context_len // trace.settings.block_size) <= len(step.blocks.tables[row.request_id])
+            if row.token is not None:
+                shown = [c.token.token_id for c in row.candidates]
+                assert row.token.token_id in shown
+                assert len(set(shown)) == 5
+                assert sum(c.raw_prob for c in row.candidates) <= 1 + 1e-6
+        counted = {name: sum(name in owners for owners in step.blocks.owners) for name in step.blocks.tables}
+        assert counted == {name: len(table) for name, table in step.blocks.tables.items()}
+    for view in requests_at(trace, len(trace.steps)):
+        assert view.request_id in trace.refused or len(view.output) == sum(
+            step.row(view.request_id) is not None and step.row(view.request_id).token is not None
+            for step in trace.steps
+        )

@@ -11,40 +11,11 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin
 from miniinfer.errors import BadInputError
 from miniinfer.trace.batch.alone import against_alone
-from miniinfer.trace.batch.records import BatchTrace, LaneState
+from miniinfer.trace.batch.records import LaneState
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings, draw_arrivals
 from miniinfer.trace.batch.view import longest_request, request_at, requests_at, totals_at
-from tests.trace.batch.runs import MODEL, PROMPTS, batch_run, finished_run, lanes, request
+from tests.trace.batch.runs import MODEL, PROMPTS, batch_run, consistent, finished_run, lanes, request
 from tests.trace.live import token
-
-
-def consistent(trace: BatchTrace) -> None:
-    """What holds for every step of every run."""
-    end_ms = 0.0
-    for number, step in enumerate(trace.steps, start=1):
-        assert step.step == number
-        end_ms += step.step_ms
-        assert step.end_ms == pytest.approx(end_ms)
-        assert step.num_tokens + step.wasted_slots <= step.budget
-        assert len(step.final_norm) == step.num_new_tokens
-        assert set(step.states) == {r.request_id for r in trace.requests}
-        assert set(step.waiting).isdisjoint(row.request_id for row in step.rows)
-        for row in step.rows:
-            assert step.states[row.request_id] == row.phase
-            assert row.context_len == row.start + row.num_tokens
-            assert -(-row.context_len // trace.settings.block_size) <= len(step.blocks.tables[row.request_id])
-            if row.token is not None:
-                shown = [c.token.token_id for c in row.candidates]
-                assert row.token.token_id in shown
-                assert len(set(shown)) == 5
-                assert sum(c.raw_prob for c in row.candidates) <= 1 + 1e-6
-        counted = {name: sum(name in owners for owners in step.blocks.owners) for name in step.blocks.tables}
-        assert counted == {name: len(table) for name, table in step.blocks.tables.items()}
-    for view in requests_at(trace, len(trace.steps)):
-        assert view.request_id in trace.refused or len(view.output) == sum(
-            step.row(view.request_id) is not None and step.row(view.request_id).token is not None
-            for step in trace.steps
-        )
 
 
 def test_continuous_lanes_and_times() -> None:

@@ -6,15 +6,22 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 
+from miniinfer.measure.calibration import machine_of
+from miniinfer.measure.calibration_file import save_calibration
 from miniinfer.measure.progress import Progress
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.cost.look import RESULTS, TASK
 from miniinfer.ui.cost.task import CostTask
+from tests.measure.helpers import calibration
 from tests.ui.app_test import App
+
+CPU = torch.device("cpu")
 
 
 def cost(app: App, view: str = "Where time goes", step: int = 3) -> App:
@@ -81,3 +88,7 @@ def endless(started: threading.Event | None = None) -> Iterator[Progress]:
             started.set()
         yield Progress("on and on", 0.5)
         time.sleep(0.005)
+
+
+def calibrated(home: Path) -> None:
+    save_calibration(calibration(machine=machine_of(CPU)), home)

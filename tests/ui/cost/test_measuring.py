@@ -28,13 +28,6 @@ from tests.ui.app_test import App
 from tests.ui.cost.page import cost, endless, finish, frame, give, plots, press, run_of, show, state, texts
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: object) -> Path:
-    """A data folder without a calibration; the model is loaded already."""
-    monkeypatch.setenv("MINIINFER_HOME", str(tmp_path))
-    return tmp_path
-
-
 def test_steps_are_measured_beside_the_run_and_add_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("measure_prefill", "measure_decode"):
         few = partial(_with_rounds, getattr(stage_times, name))

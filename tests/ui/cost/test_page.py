@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from miniinfer.figures.cost.words import ms
 from miniinfer.measure.cache_off import measure_cache_off
-from miniinfer.measure.calibration import machine_of
-from miniinfer.measure.calibration_file import save_calibration
 from miniinfer.measure.curve import measure_curve
 from miniinfer.measure.precision import measure_precision
 from miniinfer.measure.progress import run_through
@@ -22,23 +19,10 @@ from miniinfer.ui.cost.look import TASK
 from miniinfer.ui.cost.page import VIEWS
 from miniinfer.ui.cost.predict import answer_of
 from tests.engine.tiny import tiny_model
-from tests.measure.helpers import IDS, calibration
+from tests.measure.helpers import IDS
 from tests.ui.app_test import App
-from tests.ui.cost.page import cost, frame, give, plots, press, run_of, show, state, texts
+from tests.ui.cost.page import calibrated, cost, frame, give, plots, press, run_of, show, state, texts
 from tests.ui.waiting import wait_until
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: object) -> Path:
-    """A data folder without a calibration; the model is loaded already."""
-    monkeypatch.setenv("MINIINFER_HOME", str(tmp_path))
-    return tmp_path
-
-
-def calibrated(home: Path) -> None:
-    save_calibration(calibration(machine=machine_of(CPU)), home)
 
 
 @pytest.mark.parametrize("view", VIEWS)

@@ -14,20 +14,7 @@ from miniinfer.measure.calibration_file import load_calibration, save_calibratio
 from miniinfer.measure.progress import Progress
 from tests.measure.helpers import calibration, step_times
 from tests.ui.app_test import App
-from tests.ui.cost.page import cost, finish, frame, give, plots, press, run_of, texts
-
-CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: object) -> Path:
-    """A data folder without a calibration; the model is loaded already."""
-    monkeypatch.setenv("MINIINFER_HOME", str(tmp_path))
-    return tmp_path
-
-
-def calibrated(home: Path) -> None:
-    save_calibration(calibration(machine=machine_of(CPU)), home)
+from tests.ui.cost.page import CPU, calibrated, cost, finish, frame, give, plots, press, run_of, texts
 
 
 def test_a_roofline_has_its_points_from_the_run_and_its_roofs_from_a_calibration(app: App, home: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from miniinfer.config import SamplingParams
@@ -16,38 +15,9 @@ from miniinfer.errors import BadInputError
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.sessions.session import Session
 from tests.ui.app_test import MARKUP, App
+from tests.ui.kv.page import POSITION_BYTES, VIEWS, frame, kv, plots, run_of, show, texts
 
-VIEWS = ["Keys and values", "Who reads them", "Blocks", "Bytes", "Predict"]
 HOSTILE = "<img src=x onerror=alert(1)> **x** $a$ `b`"
-POSITION_BYTES = 46_080
-
-
-def kv(app: App, step: int = 3, view: str = VIEWS[0]) -> App:
-    """The page with the current run stepped to `step`."""
-    app.session.step_to(step, math.inf)
-    app.open("kv_cache")
-    return show(app, view)
-
-
-def show(app: App, view: str) -> App:
-    app.test.session_state["kv_view"] = view
-    return app.run()
-
-
-def run_of(app: App) -> Any:
-    return app.session.timeline.current
-
-
-def texts(app: App) -> str:
-    return "\n".join(t.value for t in app.test.text)
-
-
-def frame(app: App, place: int = 0) -> pd.DataFrame:
-    return app.test.dataframe[place].value
-
-
-def plots(app: App) -> list[dict[str, Any]]:
-    return [json.loads(element.proto.spec) for element in app.test.get("plotly_chart")]
 
 
 @pytest.mark.parametrize("view", VIEWS)
