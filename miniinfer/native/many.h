@@ -28,19 +28,10 @@ struct WholeRows {
 
     void round(const float* x, int64_t row) {
         for (int64_t g = row * groups; g < (row + 1) * groups; g++) {
-            const V low = load(x + g * GROUP), high = load(x + g * GROUP + LANES);
-            const float largest = largest_of(low, high);
-            const float factor = largest > 0 ? LARGEST_WHOLE / largest : 0.0f;
-            const int32_t total = round16(g * GROUP, low * factor) + round16(g * GROUP + LANES, high * factor);
-            scales[g] = scale_of(low, high, largest);
-            sums[g] = scales[g] * static_cast<float>(total);
+            round_group(x + g * GROUP, &scales[g], &sums[g], [&](int64_t at, __m512i rounded) {
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(&whole[g * GROUP + at]), _mm512_cvtepi32_epi16(rounded));
+            });
         }
-    }
-
-    int32_t round16(int64_t at, V scaled) {
-        const __m512i rounded = _mm512_cvtps_epi32((__m512)scaled);
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(&whole[at]), _mm512_cvtepi32_epi16(rounded));
-        return _mm512_reduce_add_epi32(rounded);
     }
 };
 

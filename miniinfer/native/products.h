@@ -24,13 +24,19 @@ constexpr int Q8_BLOCK = 2 + GROUP;                   // bytes: a float16 scale 
 #if BYTE_PRODUCTS
 constexpr float LARGEST_WHOLE = 32512.0f;  // 127 * 256: what the largest of 32 numbers becomes
 
-inline float largest_of(V low, V high) {
-    return _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps((__m512)low), _mm512_abs_ps((__m512)high)));
-}
-
-// What a whole number of these 32 is worth. A number that is not finite must not look like one.
-inline float scale_of(V low, V high, float largest) {
-    return std::isfinite(sum(low + high) - largest) ? largest / LARGEST_WHOLE : std::nanf("");
+// 32 numbers as whole ones of 16 bits, sixteen at a time to keep(place, whole); *scale: what one is worth, *total: their sum.
+// A number that is not finite must not look like one.
+template <typename Keep>
+void round_group(const float* x, float* scale, float* total, const Keep& keep) {
+    const V low = load(x), high = load(x + LANES);
+    const float largest = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps((__m512)low), _mm512_abs_ps((__m512)high)));
+    const float factor = largest > 0 ? LARGEST_WHOLE / largest : 0.0f;
+    const __m512i lower = _mm512_cvtps_epi32((__m512)(low * factor));  // the nearest, of two the even one
+    const __m512i upper = _mm512_cvtps_epi32((__m512)(high * factor));
+    keep(0, lower);
+    keep(LANES, upper);
+    *scale = std::isfinite(sum(low + high) - largest) ? largest / LARGEST_WHOLE : std::nanf("");
+    *total = *scale * static_cast<float>(_mm512_reduce_add_epi32(_mm512_add_epi32(lower, upper)));
 }
 #endif
 
@@ -57,21 +63,12 @@ struct Rows {
 
 #if BYTE_PRODUCTS
     void split(int64_t g) {
-        const V low = load(x + g * GROUP), high = load(x + g * GROUP + LANES);
-        const float largest = largest_of(low, high);
-        const float factor = largest > 0 ? LARGEST_WHOLE / largest : 0.0f;
-        const int32_t total = split16(g * GROUP, low * factor) + split16(g * GROUP + LANES, high * factor);
-        scales[g] = scale_of(low, high, largest);
-        sums[g] = scales[g] * static_cast<float>(total);
-    }
-
-    int32_t split16(int64_t at, V scaled) {
-        const __m512i whole = _mm512_cvtps_epi32((__m512)scaled);  // the nearest, of two the even one
-        const __m512i above = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
-        const __m512i below = _mm512_sub_epi32(whole, _mm512_slli_epi32(above, 8));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(&upper[at]), _mm512_cvtepi32_epi8(above));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(&lower[at]), _mm512_cvtepi32_epi8(below));
-        return _mm512_reduce_add_epi32(whole);
+        round_group(x + g * GROUP, &scales[g], &sums[g], [&](int64_t at, __m512i whole) {
+            const __m512i above = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(128)), 8);
+            const __m512i below = _mm512_sub_epi32(whole, _mm512_slli_epi32(above, 8));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(&upper[g * GROUP + at]), _mm512_cvtepi32_epi8(above));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(&lower[g * GROUP + at]), _mm512_cvtepi32_epi8(below));
+        });
     }
 #else
     void split(int64_t) {}

@@ -16,8 +16,10 @@ from miniinfer.ui.runs.import_run import draw_examples, draw_import
 from miniinfer.ui.runs.take_away import draw_take_away
 from miniinfer.ui.saving.saved_runs import SavedRuns
 from miniinfer.ui.sessions.session import Session
+from miniinfer.ui.table_twin import ROW, whole_rows
 
 MOST = 500  # lines; the search finds the others
+SHOWN = 15  # lines without scrolling
 PROMPT_LETTERS = 120
 CHOSEN, DELETED, SAID = "runs_chosen", "runs_deleted", "runs_said"
 
@@ -102,7 +104,8 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
     # A key of its own for each order of rows: a choice is a row number, and must not slip to another run.
     st.dataframe(
         frame, key=f"runs_table_{abs(hash(tuple(keys)))}", hide_index=True, width="stretch", placeholder="",
-        height="auto" if len(lines) <= 10 else 420, selection_mode="single-row", on_select=lambda: _choose(keys),
+        row_height=ROW, height="content" if len(lines) <= SHOWN else whole_rows(SHOWN),
+        selection_mode="single-row", on_select=lambda: _choose(keys),
         column_config={
             "name": st.column_config.TextColumn(width=180),
             "prompt": st.column_config.TextColumn(width=280),
