@@ -16,6 +16,7 @@ from miniinfer.ui.hosting.early import Noticing
 from miniinfer.ui.hosting.gate import Gate
 from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
+from miniinfer.ui.hosting.hints import Hints
 from miniinfer.ui.hosting.hosting import gate_stands, get_hosting
 from miniinfer.ui.sessions.model_host import get_host
 
@@ -25,10 +26,12 @@ _started = time.monotonic()
 def middleware() -> list[Middleware]:
     """Each answer gets its headers, the guard's own too."""
     gate_stands()
+    Hints.prepare()
     return [
         Middleware(SecurityHeaders),
         Middleware(Noticing),
         Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
+        Middleware(Hints),
     ]
 
 
