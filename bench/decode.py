@@ -24,14 +24,15 @@ from miniinfer.native.choose import choose_backend
 
 MODES = ("float32", "bfloat16", "packed")
 SLOW_PEER = "transformers float32, attentions"
-NATIVE = {mode: f"{mode}, native" for mode in ("float32", "packed")}  # modes of the compiled core
+NATIVE = {mode: f"{mode}, native" for mode in MODES}  # the same by the compiled core
 DECODE_BARS = {
     ("float32", SLOW_PEER): 0.4, (NATIVE["float32"], SLOW_PEER): 0.4,
     ("packed", "llama.cpp"): 0.8, (NATIVE["packed"], "llama.cpp"): 0.8,
 }  # fmt: skip
 PREFILL_BARS = {
     ("float32", "transformers float32"): 0.5, (NATIVE["float32"], "transformers float32"): 0.5,
-    ("bfloat16", "transformers bfloat16"): 0.8, (NATIVE["packed"], "transformers bfloat16"): 0.8,
+    ("bfloat16", "transformers bfloat16"): 0.8, (NATIVE["bfloat16"], "transformers bfloat16"): 0.8,
+    (NATIVE["packed"], "transformers bfloat16"): 0.8,
 }  # fmt: skip
 
 

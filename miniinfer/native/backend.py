@@ -13,7 +13,7 @@ from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import Weights
 from miniinfer.native.decode_plan import LayerTable, lengths_of
-from miniinfer.native.library import Cache, Library
+from miniinfer.native.library import Cache, Library, Stages
 from miniinfer.native.products import native_weights
 from miniinfer.native.stages import native_program
 
@@ -47,6 +47,10 @@ class NativeBackend:
         known = self._weights.pop(number, None)
         if known is not None:
             self._tables.pop(id(known[1]), None)
+
+    def stages(self, weights: Weights) -> Stages:
+        """The core's functions for fields of the type that these weights have."""
+        return self.library.of(bfloat16=weights.dtype == torch.bfloat16)
 
     def layer_table(self, weights: Weights) -> LayerTable | None:
         """The addresses of the weights that this backend has given out; None if it has not, or torch has a matrix."""

@@ -17,12 +17,15 @@ from miniinfer.native.products import NativeLinear
 from miniinfer.native.stages import TWINS, native_program
 from tests.engine.tiny import TINY, tiny_model
 
+DTYPES = [torch.float32, torch.bfloat16]
+# bfloat16 has 8 bits, and a twin of torch may round twice where the core rounds once.
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 PARAMS = SamplingParams(temperature=0.7, seed=5, max_new_tokens=12)
 WIDE = dataclasses.replace(TINY, head_dim=32, hidden_size=64, intermediate_size=96, num_heads=12, num_kv_heads=3)
 PROMPTS = {
     "one": [[5, 6, 7, 8, 9]],
     "three": [[5, 6, 7, 8, 9], list(range(10, 43)), [1, 2]],
-    "nine": [[i] * i for i in range(1, 10)],  # more rows than the core takes in a product
+    "nine": [[i] * i for i in range(1, 10)],  # more rows than a step's memory is laid out for
 }
 
 
@@ -35,10 +38,11 @@ def decoding(model, backend: NativeBackend, prompts: list[list[int]], block_size
     return engine
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["odd sizes", "whole vectors"])
 @pytest.mark.parametrize("name", PROMPTS)
-def test_each_stage_writes_what_its_twin_writes(name: str, config, backend: NativeBackend) -> None:
-    model = tiny_model(config=config)
+def test_each_stage_writes_what_its_twin_writes(name: str, config, dtype, backend: NativeBackend) -> None:
+    model = tiny_model(config=config, dtype=dtype)
     engine = decoding(model, backend, PROMPTS[name])
     torch_program = build_program(config)
     seen = set()
@@ -72,16 +76,18 @@ def compare(field: str, state: StepState, other: StepState) -> None:
         found, wanted = (found,), (wanted,)
     if isinstance(wanted, tuple) and wanted and isinstance(wanted[0], torch.Tensor):
         for part, its_twin in zip(found, wanted, strict=True):
-            torch.testing.assert_close(part, its_twin, atol=1e-5, rtol=1e-5)
+            share = TOLERANCE[state.resid_pre.dtype]
+            torch.testing.assert_close(part, its_twin, atol=share, rtol=share)
     else:
         assert found == wanted
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["odd sizes", "whole vectors"])
 @pytest.mark.parametrize("chunk", [None, 7], ids=["one pass", "chunks"])
-def test_a_prompt_goes_through_the_same_stages(chunk: int | None, config, backend: NativeBackend) -> None:
+def test_a_prompt_goes_through_the_same_stages(chunk: int | None, config, dtype, backend: NativeBackend) -> None:
     """More keys than fit into one panel, rows that are no multiple of a tile, and a sequence that decodes meanwhile."""
-    model = tiny_model(config=config)
+    model = tiny_model(config=config, dtype=dtype)
     engine = decoding(model, backend, PROMPTS["one"])
     torch_program = build_program(config)
     engine.add_request([i % 50 for i in range(90)], PARAMS, prefill_chunk=chunk)
