@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import ModelLike, Weights
@@ -25,6 +29,11 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
+        """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)]: the largest
+        number within each cell, float32 on the CPU. What a recorder keeps of a prompt's attention."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
@@ -36,6 +45,22 @@ class TorchBackend:
 
     def weights(self, weights: Weights) -> Weights:
         return weights
+
+    def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
+        return largest_in_cells(rows, start, cell)
+
+
+def largest_in_cells(rows: Tensor, start: int, cell: int) -> Tensor:
+    """Backend.largest_in_cells by torch. Rows first: they lie side by side in memory, so that needs one pass at its full
+    speed."""
+    count = rows.shape[1]
+    edges = [0, *range(cell - start % cell, count, cell), count]
+    pooled = torch.stack([rows[:, low:high].amax(1) for low, high in itertools.pairwise(edges)], dim=1)
+    whole = rows.shape[-1] // cell * cell
+    parts = [pooled[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
+    if whole < rows.shape[-1]:
+        parts.append(pooled[..., whole:].amax(-1, keepdim=True))
+    return torch.cat(parts, -1).float().cpu()
 
 
 TORCH = TorchBackend()

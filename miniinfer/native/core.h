@@ -80,6 +80,12 @@ template <class N>
 void mi_attn_mix_rows(const Cache<N>* cache, const N* pattern, int64_t num_heads, const int64_t* table, int64_t rows,
                       int64_t context, N* z);
 
+// Of a pattern [H, T, C], whose row t is that of position start + t: the largest number within each cell of `cell`
+// positions along both sides, pooled [H, cells that the rows touch, ceil(C / cell)]. A NaN is the largest.
+template <class N>
+void mi_largest_in_cells(const N* pattern, int64_t head_stride, int64_t row_stride, int64_t num_heads, int64_t rows,
+                         int64_t context, int64_t start, int64_t cell, float* pooled);
+
 // The same stages on the fields of a step.
 template <class N> void mi_step_attn_norm(const Step<N>* step, int64_t layer);
 template <class N> void mi_step_qkv_proj(const Step<N>* step, int64_t layer);

@@ -70,6 +70,7 @@ LONG = {
     "mi_gate": (P, N, N, P),
     "mi_attn_scores_rows": (P, P, N, N, P, N, N, P),
     "mi_attn_mix_rows": (P, P, N, P, N, N, P),
+    "mi_largest_in_cells": (P, N, N, N, N, N, N, N, P),
 }
 SHORT = {
     "mi_linear_add": (P, P, P, N, P, P),

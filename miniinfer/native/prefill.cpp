@@ -53,6 +53,19 @@ void put_values(Bfloat16* panel, int64_t c, const Bfloat16* first, const Bfloat1
     for (int v = 0; v < PARTS; v++) pairs[v] = widen(first + v * LANES) | widen(second + v * LANES) << 16;
 }
 
+V larger(V a, V b) { return (b > a) | (b != b) ? b : a; }  // a NaN stays
+
+// largest [C] = in each column the largest number of some rows, one after another as they lie in memory.
+template <class N> void largest_of_rows(const N* row, int64_t stride, int64_t rows, int64_t context, float* largest) {
+    const int64_t whole = context / LANES * LANES;
+    for (int64_t c = 0; c < context; c++) largest[c] = row[c];
+    for (int64_t r = 1; r < rows; r++) {
+        row += stride;
+        for (int64_t c = 0; c < whole; c += LANES) store(largest + c, larger(load(largest + c), load(row + c)));
+        for (int64_t c = whole; c < context; c++) largest[c] = larger(all(largest[c]), all(row[c]))[0];
+    }
+}
+
 }  // namespace
 
 // scores [K, G, T, C] = q . k / sqrt(D), -inf behind what a row sees. A part: 64 keys of a head, with all rows.
@@ -118,4 +131,27 @@ void mi_attn_mix_rows(const Cache<N>* cache, const N* pattern, int64_t num_heads
     });
 }
 
-const Entry PREFILL_ENTRIES[] = {MI_ENTRY(mi_attn_scores_rows), MI_ENTRY(mi_attn_mix_rows), Entry{}};
+// A part: the rows of one cell in one head.
+template <class N>
+void mi_largest_in_cells(const N* pattern, int64_t head_stride, int64_t row_stride, int64_t num_heads, int64_t rows,
+                         int64_t context, int64_t start, int64_t cell, float* pooled) {
+    const int64_t first_cell = start / cell, bands = (start + rows - 1) / cell - first_cell + 1;
+    const int64_t columns = (context + cell - 1) / cell;
+    share(num_heads * bands, num_heads * rows * context, [&](int64_t part) {
+        const int64_t h = part / bands, band = part % bands;
+        const int64_t low = std::max<int64_t>(0, (first_cell + band) * cell - start);
+        const int64_t high = std::min(rows, (first_cell + band + 1) * cell - start);
+        float* largest = memory_of_thread(context);
+        largest_of_rows(pattern + h * head_stride + low * row_stride, row_stride, high - low, context, largest);
+        for (int64_t column = 0; column < columns; column++) {
+            float best = largest[column * cell];
+            for (int64_t c = column * cell + 1; c < std::min(context, (column + 1) * cell); c++)
+                best = largest[c] > best || largest[c] != largest[c] ? largest[c] : best;
+            pooled[part * columns + column] = best;
+        }
+    });
+}
+
+const Entry PREFILL_ENTRIES[] = {
+    MI_ENTRY(mi_attn_scores_rows), MI_ENTRY(mi_attn_mix_rows), MI_ENTRY(mi_largest_in_cells), Entry{},
+};

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.backend import TORCH
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.program import build_program
 from miniinfer.engine.state import StepState
@@ -135,6 +136,22 @@ def test_rows_whose_mask_was_taken_off_see_everything(backend: NativeBackend) ->
     engine.advance(state, until=9)
     assert state.attn_scores[0].isfinite().all()
     assert (state.attn_pattern[0] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(("start", "count", "cell"), [(0, 40, 1), (0, 77, 4), (5, 19, 3), (37, 3, 22), (0, 1, 1)])
+def test_the_largest_in_each_cell(start: int, count: int, cell: int, dtype, backend: NativeBackend) -> None:
+    """What a recorder keeps of a prompt: torch's answer to the bit, where a NaN is the largest of all."""
+    context = start + count
+    rows = torch.rand(3, count, context + 2, generator=torch.Generator().manual_seed(1)).to(dtype)[..., :context]
+    spoiled = rows.clone()
+    spoiled[1, count // 2, context // 2] = float("nan")
+    for each in (rows, spoiled, rows[:, :, : max(1, context // 2)], rows.mT.contiguous().mT):
+        found, wanted = (b.largest_in_cells(each, start, cell) for b in (backend, TORCH))
+        assert found.dtype == torch.float32
+        assert torch.equal(found.isnan(), wanted.isnan())
+        assert torch.equal(found.nan_to_num(), wanted.nan_to_num())
+    assert backend.largest_in_cells(spoiled, start, cell).isnan().sum() == 1
 
 
 def test_a_program_of_the_core_says_what_the_torch_program_says() -> None:
