@@ -71,7 +71,7 @@ def bytes_read(model: LoadedModel) -> int:
 
 def _measure(size: Size, models: dict[str, LoadedModel]) -> list[Figure]:
     models = with_native(models)
-    longest = max(*size.contexts, size.prefill) + size.rounds + setting.WARM_UP + 1
+    longest = max((*size.contexts, size.prefill)) + size.rounds + setting.WARM_UP + 1
     others = {name: make() for name, make in peers.installed(models["float32"], longest).items()}
     figures = [Figure(f"{mode}: weights read a step", bytes_read(m), "bytes") for mode, m in models.items()]
     for context in size.contexts:

@@ -14,7 +14,8 @@ from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
-    """What an engine asks before its first step. Both answers are shared by engines and never written."""
+    """What an engine asks before its first step, and a recorder in a prefill. Programs and weights are shared by
+    engines and never written."""
 
     @property
     def name(self) -> str:
@@ -30,8 +31,8 @@ class Backend(Protocol):
         ...
 
     def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
-        """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)]: the largest
-        number within each cell, float32 on the CPU. What a recorder keeps of a prompt's attention."""
+        """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)] float32 on
+        the CPU: the largest number within each cell. What a recorder keeps of a prompt's attention."""
         ...
 
 
@@ -51,8 +52,8 @@ class TorchBackend:
 
 
 def largest_in_cells(rows: Tensor, start: int, cell: int) -> Tensor:
-    """Backend.largest_in_cells by torch. Rows first: they lie side by side in memory, so that needs one pass at its full
-    speed."""
+    """Backend.largest_in_cells by torch. Rows first: they lie side by side in memory, so that needs one pass at its
+    full speed."""
     count = rows.shape[1]
     edges = [0, *range(cell - start % cell, count, cell), count]
     pooled = torch.stack([rows[:, low:high].amax(1) for low, high in itertools.pairwise(edges)], dim=1)

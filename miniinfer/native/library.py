@@ -64,7 +64,7 @@ class Step(Structure):
 
 
 P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
-COMMON = {"mi_set_threads": (N,), "mi_takes_many": (P,), "mi_large_pages": (P, N)}  # for both
+COMMON: dict[str, tuple[Any, ...]] = {"mi_set_threads": (N,), "mi_takes_many": (P,), "mi_large_pages": (P, N)}
 LONG = {
     "mi_linear": (P, P, N, P),
     "mi_gate": (P, N, N, P),
@@ -96,8 +96,8 @@ SHORT = {
 
 
 class Stages:
-    """The functions for fields of one type, without their prefix: `stages.linear(...)`. Arguments as in core.h, pointers
-    as addresses; nothing is checked there.
+    """The functions for fields of one type, without their prefix: `stages.linear(...)`. Arguments as in core.h,
+    pointers as addresses; nothing is checked there.
 
     A call keeps the interpreter's lock, for getting it back beside a busy thread takes longer than most calls; but not
     `linear`, which takes milliseconds for the unembed matrix, and what only a prefill needs. `for_rows` has all of them
@@ -126,7 +126,8 @@ class Stages:
 
 
 class Library(Stages):
-    """A compiled core: its functions for float32 fields, `of(bfloat16=True)` those for bfloat16, and what both share."""
+    """A compiled core: its functions for float32 fields, in `of(bfloat16=True)` those for bfloat16, and what both
+    share."""
 
     def __init__(self, path: Path) -> None:
         """Raises NativeError if this file is no such library."""
