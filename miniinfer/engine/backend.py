@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from miniinfer.engine.stage import Stage
@@ -10,7 +11,7 @@ from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
-    """What an engine asks before its first step. Both answers are shared by engines and never written."""
+    """What an engine asks before its first step. Program and weights are shared by engines and never written."""
 
     @property
     def name(self) -> str:
@@ -25,6 +26,10 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
@@ -36,6 +41,9 @@ class TorchBackend:
 
     def weights(self, weights: Weights) -> Weights:
         return weights
+
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        return nullcontext()
 
 
 TORCH = TorchBackend()
