@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # stages behind which something is kept
+FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
+
+
 @dataclass(frozen=True)
 class NewestRow:
     """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
@@ -82,7 +86,11 @@ class Recorder:
 
     def __call__(self, stage: Stage, state: StepState) -> None:
         name = stage.name
-        self._marks.append((name, self._mark, self._clock.mark()))
+        now = self._clock.mark()
+        self._marks.append((name, self._mark, now))
+        if name not in WATCHED:
+            self._mark = now
+            return
         if name == "write_kv":
             # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
             self._q.append(state.q)
@@ -202,12 +210,18 @@ def _norms(k: list[torch.Tensor], v: list[torch.Tensor]) -> torch.Tensor:
     """k, v: L times [T, K, D] -> [T, L, 2]: L2 norms over all key/value heads, float32."""
     import torch
 
-    wide = (torch.stack([x.float().square().sum((1, 2)) for x in kind], -1) for kind in (k, v))  # [T, L] each
-    return torch.stack(tuple(wide), -1).sqrt()
+    few = len(k[0]) <= FEW_ROWS
+    pieces = ([torch.stack(kind)] if few else [x[None] for x in kind] for kind in (k, v))  # [layers, T, K, D]
+    squares = [torch.cat([x.float().square().sum((2, 3)) for x in kind]) for kind in pieces]  # [L, T] each
+    return torch.stack(squares, -1).transpose(0, 1).sqrt()
 
 
 def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
     """Copies, below each other. numpy asks the system for large pages; for 35 MB of queries that is half the time."""
+    import torch
+
+    if len(tensors[0]) <= FEW_ROWS:
+        return _frozen(torch.stack(tensors).float().cpu())
     array = np.empty((len(tensors), *tensors[0].shape), np.float32)
     for row, tensor in zip(array, tensors, strict=True):
         row[...] = tensor.float().cpu().numpy()
