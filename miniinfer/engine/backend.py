@@ -15,7 +15,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """torch or native."""
+        """A key of config.BACKENDS."""
         ...
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:

@@ -43,12 +43,14 @@ class NewestRow:
 
 
 class _Copies(NamedTuple):
-    """Of one step: q [L, T, H, D], norms [T, L, 2], final [T, E], and the maps of prompts that it completes, by id."""
+    """Of one step: q [L, T, H, D], norms [T, L, 2], final [T, E], the maps of prompts that it completes, by id, and the
+    newest row of every layer [L, H, C], on the device."""
 
     q: FloatArray
     norms: FloatArray
     final: FloatArray
     pooled: dict[str, PooledMaps]
+    newest: torch.Tensor
 
 
 class Recorder:
@@ -92,7 +94,8 @@ class Recorder:
             self._mark = now
             return
         if name == "write_kv":
-            # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
+            # References, not copies: these tensors stay as they are until the step ends, and no longer where a backend
+            # uses memory again (engine/graph/).
             self._q.append(state.q)
             self._k.append(state.k)
             self._v.append(state.v)
@@ -122,20 +125,22 @@ class Recorder:
             self._prompts[seq.seq_id].add(layer, start, pool_rows_and_columns(rows, start, cell_size(prompt)))
 
     def _copy(self, state: StepState) -> _Copies:
+        import torch
+
         pooled = {seq.seq_id: maps for seq, count, start in self._plan if (maps := self._pooled(seq, start, count))}
         norms = _frozen(_norms(self._k, self._v).cpu().contiguous())
-        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled)
+        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled, torch.stack(self._rows))
 
     def record(self, step: int, state: StepState) -> StepRecord:
         """The step that was just committed, as the run's `step`-th."""
         import torch
 
         engine = self._engine
-        q, norms, final, pooled = self._copies or self._copy(state)
-        self._copies = None
+        q, norms, final, pooled, newest = self._copies or self._copy(state)
+        self._copies, self._rows = None, []
         for seq_id in pooled:
             del self._prompts[seq_id]
-        self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
+        self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, list(newest), state.raw_logits)
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
         parts, offset = [], 0
         for seq, count, start in self._plan:
@@ -220,7 +225,8 @@ def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
     """Copies, below each other. numpy asks the system for large pages; for 35 MB of queries that is half the time."""
     import torch
 
-    if len(tensors[0]) <= FEW_ROWS:
+    first = tensors[0]
+    if len(first) <= FEW_ROWS or first.device.type != "cpu":  # from a device in one transfer, not one a layer
         return _frozen(torch.stack(tensors).float().cpu())
     array = np.empty((len(tensors), *tensors[0].shape), np.float32)
     for row, tensor in zip(array, tensors, strict=True):

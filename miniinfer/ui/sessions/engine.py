@@ -43,7 +43,7 @@ class SessionEngine(ABC):
     inside: InsideHold
     queue_place: QueuePlace
     block_size: int
-    backend: str  # of the next new run: torch, native or auto
+    backend: str  # of the next new run: a key of config.BACKENDS
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
