@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from miniinfer.config import SamplingParams
 from miniinfer.models.display import visible
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.run import ChangeParams, Edit, RunInfo
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
@@ -51,3 +51,14 @@ def branch_name(run: LiveRun, edit: Edit) -> str:
     """Where a branch left its trunk, and with what."""
     what = "new settings" if isinstance(edit, ChangeParams) else f"“{visible(run.describe(edit.token_id).text)}”"
     return f"step {edit.step}: {what}"
+
+
+def leaves(looked: Run | None, trunk: LiveRun, edit: Edit) -> str | None:
+    """What to say of a branch that leaves another run than the one looked at; None if it leaves that one."""
+    if looked is None or looked is trunk or looked.info.edit is None:
+        return None
+    goes_on = isinstance(edit, ForceToken) and looked.info.params != trunk.params_of(edit.step)
+    return (
+        f"“{looked.info.name}” shares step {edit.step} with “{trunk.info.name}”: the branch leaves that run"
+        + (", and goes on with its settings." if goes_on else ".")
+    )
