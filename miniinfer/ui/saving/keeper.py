@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.figures.quoting import quoted
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.saving.came_back import came_back
 from miniinfer.ui.saving.form import highest_number, info_of, known_steps, path_to, saved_form
 from miniinfer.ui.saving.model_of_run import (
     check_loaded,
     check_model_file,
-    is_back,
     is_of,
     key_of,
     saved_model,
@@ -51,9 +52,7 @@ class RunKeeper:
 
     @property
     def problem(self) -> str | None:
-        if (beyond := self.share.problem) is not None:
-            return beyond
-        return self.saved.problem if self.saved is not None else None
+        return self.share.problem or (self.saved.problem if self.saved is not None else None)
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -173,7 +172,7 @@ class RunKeeper:
                 return recording is not None
             if step is not None:
                 self.waiting[run_id] = replace(runs[run_id], cursor=min(step, len(runs[run_id].steps)))
-            self._want(run_id, "")
+            self._want(run_id, "", step or 0)
             return True
         if recording is not None:
             self._session.add_recording(recording, None, 1 if step is None else step)
@@ -212,19 +211,19 @@ class RunKeeper:
         self._want(run_id, "")
         self.bring_back()
 
-    def _want(self, run_id: str, note: str) -> None:
+    def _want(self, run_id: str, note: str, step: int = 0) -> None:
         session = self._session
         session.host.check_source(key_of(self.waiting[run_id].model))
         saved = self.waiting[run_id] = where_it_is_now(self.waiting[run_id], session.key, session.model)
         key = key_of(saved.model)
         check_model_file(saved)
-        self.wanted = Wanted(run_id, note)
+        self.wanted = Wanted(run_id, note, step)
         if key != session.key or (session.model is not None and not is_of(saved.model, session.model)):
             session.load_model(key)  # anew, if its file was replaced since it was loaded
         if session.model is None:
             session.note = (
-                f"{note}“{saved.name}” ({len(saved.steps)} steps) comes back as soon as its model, {saved.model.name}, "
-                "is loaded."
+                f"{note}{quoted(saved.name)} ({len(saved.steps)} steps) comes back as soon as its model, "
+                f"{saved.model.name}, is loaded."
             )
             self.view = saved_view(saved)
 
@@ -243,13 +242,12 @@ class RunKeeper:
                     if each is saved:
                         raise
         except MiniInferError as error:
-            session.error = f"“{saved.name}” cannot come back: {error}"
+            session.error = f"{quoted(saved.name)} cannot come back: {error}"
             return False
         if EXAMPLE_ID in session.timeline:
             session.timeline.remove(EXAMPLE_ID)
         session.let_old_runs_go()
-        if saved.steps:
-            session.note = wanted.note + is_back(saved, run.info, session.timeline.cursor, started)
+        session.note = came_back(session, saved, run, wanted, started)
         return True
 
     def bring_back_all(self) -> None:

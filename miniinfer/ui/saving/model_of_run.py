@@ -1,13 +1,13 @@
-"""The model of a saved run: which one it was, whether its file is still that one, and what is said on coming back."""
+"""The model of a saved run: which one it was, and whether its file is still that one."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from miniinfer.errors import BadInputError
+from miniinfer.figures.quoting import quoted
 from miniinfer.models.file_state import file_bytes, file_sample
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS, existing_path
 from miniinfer.store.saved_run import SavedModel, SavedRun
@@ -15,7 +15,6 @@ from miniinfer.ui.sessions.model_host import ModelKey
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
-    from miniinfer.trace.run import RunInfo
 
 MOST_BLOCK_SIZE = 1024
 
@@ -59,11 +58,13 @@ def where_it_is_now(saved: SavedRun, key: ModelKey, model: LoadedModel | None) -
 def check_model_file(saved: SavedRun) -> None:
     """Raises BadInputError, one sentence, if the file that made this run is gone or is another one now."""
     if not 1 <= saved.block_size <= MOST_BLOCK_SIZE:
-        raise BadInputError(f"“{saved.name}” has a block size of {saved.block_size:,}, which no run here can have.")
+        raise BadInputError(
+            f"{quoted(saved.name)} has a block size of {saved.block_size:,}, which no run here can have."
+        )
     if (wrong := _wrong(saved)) is not None:
         raise BadInputError(
-            f"“{saved.name}” was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, or load "
-            "it from where it is now (side panel, Model), and open the run again; it stays in the list of saved runs."
+            f"{quoted(saved.name)} was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, or "
+            "load it from where it is now (side panel, Model), and open the run again; it stays in the list of saved runs."
         )
 
 
@@ -87,19 +88,3 @@ def check_loaded(saved: SavedRun, model: LoadedModel) -> None:
             f"the loaded model, {model.name}, has other weights than the one that made it. Load that one (side panel, "
             "Model) and open the run again."
         )
-
-
-def is_back(saved: SavedRun, info: RunInfo, cursor: int, started: float) -> str:
-    """What is said of a run that came back: what of it is as it was, and what was computed again, and by what. started:
-    on the performance counter."""
-    told = (
-        f"“{saved.name}” is back at step {cursor}. Its tokens, draws and times are those of the first run; keys, "
-        f"values and attention were computed again ({1000 * (time.perf_counter() - started):,.0f} ms)."
-    )
-    before = saved.model.backend
-    if before is None or before == info.backend:
-        return told
-    return told + (
-        f" Before, it was computed by {before}, now by {info.backend}: figures differ in their last digits, and from "
-        "here on a draw that is close may fall otherwise."
-    )

@@ -26,10 +26,12 @@ NOT_YET = "This comes back with the model, which is being loaded."
 
 @dataclass(frozen=True)
 class Wanted:
-    """The run that comes back as soon as its model is there, and what is said then."""
+    """The run that comes back as soon as its model is there, and what is said before that. step: of its address; one
+    behind the last saved step was seen, and the process was ended before it could be saved."""
 
     run_id: str
     note: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from miniinfer.errors import BadInputError
+from miniinfer.figures.quoting import quoted
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.parts import Parts
 from miniinfer.trace.sleep import fall_asleep
@@ -129,8 +130,8 @@ class SessionEngine(ABC):
         said = []
         if run is not None and run.info.run_id in woken:
             said.append(
-                f"While this tab was idle, the memory of “{run.info.name}” was lent to others. It is back at step "
-                f"{self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention were "
+                f"While this tab was idle, the memory of {quoted(run.info.name)} was lent to others. It is back at "
+                f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention were "
                 f"computed again ({woken[run.info.run_id]:,.0f} ms)."
             )
         if self.batch.lent:
