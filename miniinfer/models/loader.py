@@ -23,6 +23,7 @@ from miniinfer.models.file_state import State, file_bytes, file_sample, file_sta
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES, TensorSource, check_tensors
+from miniinfer.models.memory_needed import check_it_fits
 from miniinfer.models.packed_build import PackedBuilder
 from miniinfer.models.registry import MODELS, Progress
 from miniinfer.models.report import FactReader, LoadReport, PhaseClock
@@ -178,6 +179,7 @@ class _Loading:
         facts: FactReader,
         types: Mapping[str, int],
     ) -> LoadedModel:
+        check_it_fits(source, config, self.dtype, self.device)
         packed = PackedBuilder(source, self.clock) if self.dtype == PACKED else None
         builder = packed or Builder(source, self.device, DTYPES[self.dtype], self.clock)
         weights = builder.build(config, self.progress)

@@ -24,6 +24,7 @@ from miniinfer.store.saved_run import SavedRun
 KEPT_DELETED_SECONDS = 24 * 3600
 KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
+MAX_MEASUREMENT = 2**20  # characters of one
 BUSY_SECONDS = 5.0
 LINE_LETTERS = 400  # of a prompt in the list
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -38,7 +39,15 @@ CREATE TABLE IF NOT EXISTS runs (
 );
 CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS measurements (
+    session TEXT NOT NULL, run_id TEXT NOT NULL, view TEXT NOT NULL, updated REAL NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (session, run_id, view)
+);
 """
+ORPHANS = (
+    "DELETE FROM measurements WHERE NOT EXISTS "
+    "(SELECT 1 FROM runs WHERE runs.session = measurements.session AND runs.run_id = measurements.run_id)"
+)
 
 
 # owner None: everybody's, as on a server for one person.
@@ -110,6 +119,7 @@ class RunStore:
         self._db.execute("COMMIT")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
+        self._db.execute(ORPHANS)
         self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
 
     def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
@@ -210,6 +220,18 @@ class RunStore:
     def purge(self, owner: str | None = None) -> None:
         """Drop deleted runs for good, now."""
         self._write(f"DELETE FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
+        self._write(ORPHANS)
+
+    def keep_measurement(self, session: str, run_id: str, view: str, data: str) -> None:
+        """What was measured beside a run, in place of what was measured before. Nothing in a file at its limit."""
+        if len(data) <= MAX_MEASUREMENT and self.total_bytes() < self.max_bytes:
+            sql = "REPLACE INTO measurements (session, run_id, view, updated, data) VALUES (?, ?, ?, ?, ?)"
+            self._write(sql, session, run_id, view, time.time(), data)
+
+    def measurements(self, session: str, run_id: str) -> list[tuple[str, str, float]]:
+        """View, data and time of each."""
+        sql = "SELECT view, data, updated FROM measurements WHERE session = ? AND run_id = ?"
+        return [(str(view), str(data), float(at)) for view, data, at in self._read(sql, session, run_id)]
 
     def num_deleted(self, owner: str | None = None) -> int:
         found = self._read(f"SELECT count(*) FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from miniinfer.figures.quoting import quoted
 from miniinfer.trace.files.format import load_trace
 from miniinfer.trace.files.recorded_run import RecordedRun
 from miniinfer.trace.live_run import LiveRun
@@ -103,7 +104,7 @@ class SessionMemory(ABC):
             made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
             self.error = None
             self.note = (
-                f"“{info.name}” is a recording{made}: it can be stepped without the "
+                f"{quoted(info.name)} is a recording{made}: it can be stepped without the "
                 "model, not branched. The page Runs can make it live."
             )
             self.let_old_runs_go()

@@ -176,7 +176,7 @@ class ModelHost:
 
                 text = f"The model could not be loaded ({type(error).__name__}: {error})."
                 if no_memory := isinstance(fault := machine_fault(error), NoMemoryError):
-                    text = "This machine has too little free memory for this model: choose dtype packed, or another."
+                    text = "This machine has too little free memory for this model: choose packed, or a smaller one."
                 elif fault is not None:
                     text = str(fault)
                 self._set(key, ModelStatus("failed", text))

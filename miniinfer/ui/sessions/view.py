@@ -36,6 +36,9 @@ class SessionView(ABC):
     def status(self) -> ModelStatus: ...
 
     @abstractmethod
+    def wake(self, runs: Iterable[object]) -> None: ...
+
+    @abstractmethod
     def wake_current(self) -> str | None: ...
 
     @abstractmethod
@@ -44,6 +47,8 @@ class SessionView(ABC):
     def look(self, runs: Iterable[Run], question: Callable[[], T], *, quick: bool = False) -> T:
         """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
         with self.lock:
+            runs = list(runs)
+            self.wake(runs)
             live = any(isinstance(run, LiveRun) for run in runs)
             return self.in_engine(question, quick=quick) if live else question()
 

@@ -11,6 +11,7 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.ui.runs.actions import link_to
 from miniinfer.ui.saving.saved_runs import SavedRuns
+from miniinfer.ui.sessions.run_facts import one_line
 from miniinfer.ui.sessions.session import Session
 from tests.store.saved import saved
 from tests.ui.app_test import App
@@ -106,8 +107,10 @@ def test_delete_can_be_taken_back_and_then_be_made_final(page: App) -> None:
 def test_runs_of_other_sessions_with_hostile_texts_are_text(page: App, saved_runs: SavedRuns) -> None:
     strange = saved("r9", "elsewhere", name=HOSTILE, prompt=HOSTILE * 50)
     saved_runs.ask(lambda store: store.save([strange]))
-    choose(page.run(), HOSTILE)
-    assert any(HOSTILE in text for text in page.texts())
+    shown = one_line(HOSTILE)
+    assert "\u202e" not in shown, "it would turn what stands behind it around"
+    choose(page.run(), shown)
+    assert any(shown in text for text in page.texts())
     assert not any("onerror" in body for body in page.marked_up)
     assert not [b for b in page.test.button if b.label == "Open"], "it opens in a tab of its own"
     field = next(f for f in page.test.text_input if f.label == "New name")
