@@ -14,11 +14,10 @@ import torch
 from miniinfer.config import ModelConfig
 from miniinfer.engine.backend import ChooseBackend, always_torch
 from miniinfer.engine.weights import Weights
-from miniinfer.errors import BadInputError, ModelFileError
+from miniinfer.errors import BadInputError, ModelFileError, tame
 from miniinfer.models import gguf_facts, hf_facts
 from miniinfer.models.build import Builder
 from miniinfer.models.chat import ChatTemplate
-from miniinfer.models.display import tame
 from miniinfer.models.file_state import State, file_bytes, file_sample, file_state
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
@@ -30,6 +29,7 @@ from miniinfer.models.report import FactReader, LoadReport, PhaseClock
 from miniinfer.models.safetensors_source import SafetensorsSource
 from miniinfer.models.text import folder_text, gguf_text, locate, open_header
 from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.strangers import open_file
 
 PACKED = "packed"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, PACKED: torch.float32}  # of what lies between products
@@ -143,7 +143,7 @@ class _Loading:
             facts = FactReader(self.path, header.metadata)
             config = gguf_facts.read_config(header, facts)
         types = Counter(info.kind.name for info in header.tensors.values())
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             source = GGUFSource(header, file, self.clock)
             check_tensors(source, config)
             with self.clock.phase("tokenizer"):

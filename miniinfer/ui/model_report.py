@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from miniinfer.models.display import tame
+from miniinfer.errors import tame
 from miniinfer.provenance import Provenance
 from miniinfer.ui.table_twin import draw_table_twin
 
