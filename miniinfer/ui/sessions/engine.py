@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, DeviceLostError
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.parts import Parts
-from miniinfer.trace.sleep import fall_asleep, wake
+from miniinfer.trace.sleep import fall_asleep, wake_in_parts
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside.hold import InsideHold
 from miniinfer.ui.sessions.engine_config import backend_for, config_for
@@ -47,6 +48,7 @@ class SessionEngine(ABC):
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
+    _waking: dict[str, Parts[None]]  # by run id: what the engine's thread has begun to compute again
     _woken: list[tuple[str, float]]  # runs that came back from sleep since somebody was told, and the ms it took
 
     def compute(self, job: Callable[[], T]) -> T:
@@ -57,18 +59,22 @@ class SessionEngine(ABC):
 
     def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T:
         """quick: a job of a few milliseconds that shows what a step has just made; it need not wait in line again."""
-        self.last_used = time.monotonic()
-        try:
+        with self._using():
             return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting, quick=quick)
-        finally:
-            self.last_used = time.monotonic()
 
     def in_engine_in_parts(self, work: Callable[[], Parts[T]]) -> T:
         """What takes longer than a step: other tabs' jobs come in between its parts."""
+        with self._using():
+            return self.host.worker.call_in_parts(work, key=self.session_id, slow=self.queue_place.while_waiting)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
         self.last_used = time.monotonic()
         try:
-            slow = self.queue_place.while_waiting
-            return self.host.worker.call_in_parts(work, key=self.session_id, slow=slow)
+            yield
+        except DeviceLostError:
+            self.host.device_lost = True
+            raise
         finally:
             self.last_used = time.monotonic()
 
@@ -115,28 +121,38 @@ class SessionEngine(ABC):
         log_event(self.session_id, "asleep", runs=len(runs))
 
     def _wake(self, run: LiveRun) -> None:
-        def awaken() -> None:
+        self.in_engine_in_parts(lambda: self._waking_of(run))
+
+    def _waking_of(self, run: LiveRun) -> Parts[None]:
+        """Whoever needs the run while it is being woken, between two parts, goes on with the same work at once."""
+        run_id = run.info.run_id
+        if run_id not in self._waking:
+            self._waking[run_id] = self._awaken(run)
+        yield from self._waking[run_id]
+
+    def _awaken(self, run: LiveRun) -> Parts[None]:
+        run_id, started = run.info.run_id, time.perf_counter()
+        try:
             if run.asleep and not self.closed:
-                started = time.perf_counter()
-                self._wake_path(run)
+                yield from self._wake_path(run)
                 ms = 1000 * (time.perf_counter() - started)
-                self._woken.append((run.info.run_id, ms))
-                log_event(self.session_id, "awake", run.info.run_id, step=len(run.steps), ms=ms)
+                self._woken.append((run_id, ms))
+                log_event(self.session_id, "awake", run_id, step=len(run.steps), ms=ms)
+        finally:
+            del self._waking[run_id]
 
-        self.in_engine(awaken)
-
-    def _wake_path(self, run: LiveRun) -> None:
+    def _wake_path(self, run: LiveRun) -> Parts[None]:
         """Its trunks first: what they have in common is computed once, and shared as before."""
         parent = run.info.parent
         trunk = self.timeline.get(parent) if parent is not None and parent in self.timeline else None
         if not isinstance(trunk, LiveRun) or trunk.model is not run.model:
             trunk = None
         elif trunk.asleep:
-            self._wake_path(trunk)
+            yield from self._wake_path(trunk)
         if trunk is not None and trunk.info.block_size == run.info.block_size:
-            wake(run, trunk.engine, trunk)
+            yield from wake_in_parts(run, trunk.engine, trunk)
         else:
-            wake(run, self.engine_for(run.model, run.info.block_size), None)
+            yield from wake_in_parts(run, self.engine_for(run.model, run.info.block_size), None)
 
     def wake_current(self) -> str | None:
         """The run in view is there again, if it slept. What to say then; None if nothing had been given up."""
