@@ -1,8 +1,8 @@
 """The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
 connection and a lock.
 
-A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
+A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone; a day
+later it is dropped for good. A batch is kept for a week after it changed. What is dropped is overwritten.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ ORPHANS = (
 
 # owner None: everybody's, as on a server for one person.
 OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?{n}))"
+# Whose a session was, when nothing of it is left.
+NOBODYS = "DELETE FROM owners WHERE session NOT IN (SELECT session FROM runs UNION SELECT session FROM batches)"
 
 
 class StoreError(MiniInferError):
@@ -111,16 +113,23 @@ class RunStore:
             )
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
+        self._db.execute("PRAGMA secure_delete=ON")  # what was deleted for good is zeros, not free pages with a prompt
         self._db.executescript(SCHEMA)
         self._db.execute("BEGIN IMMEDIATE")  # of two processes that open an old file, one changes it
         if "turn" not in (column[1] for column in self._db.execute("PRAGMA table_info(runs)")):
             self._db.execute("ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0")
         self._db.execute("CREATE INDEX IF NOT EXISTS by_turn ON runs (turn)")
+        self._db.execute("CREATE INDEX IF NOT EXISTS by_deleted ON runs (deleted) WHERE deleted IS NOT NULL")
         self._db.execute("COMMIT")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        self._db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
-        self._db.execute(ORPHANS)
-        self._db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
+        self._drop_old(time.time())
+        for left_over in (ORPHANS, NOBODYS):
+            self._db.execute(left_over)
+
+    def _drop_old(self, now: float) -> None:
+        """What was deleted a day ago, and batches that nobody has touched for a week."""
+        self._db.execute("DELETE FROM runs WHERE deleted < ?", (now - KEPT_DELETED_SECONDS,))
+        self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
 
     def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
         """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
@@ -146,7 +155,7 @@ class RunStore:
                     "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
-                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                self._drop_old(now)
                 self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
@@ -217,10 +226,18 @@ class RunStore:
     def restore(self, session: str, run_id: str) -> None:
         self._write("UPDATE runs SET deleted = NULL WHERE session = ? AND run_id = ?", session, run_id)
 
+    def owner_of(self, session: str) -> str | None:
+        """The browser that the runs of this session belong to, if that is known."""
+        rows = self._read("SELECT owner FROM owners WHERE session = ?", session)
+        return str(rows[0][0]) if rows else None
+
     def purge(self, owner: str | None = None) -> None:
-        """Drop deleted runs for good, now."""
+        """Drop deleted runs for good, now, and whose they were; the write-ahead log forgets them too. The sessions that
+        are open say again whose they are (`own`) when something of theirs is saved next."""
         self._write(f"DELETE FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
         self._write(ORPHANS)
+        self._write(NOBODYS)
+        self._write("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def keep_measurement(self, session: str, run_id: str, view: str, data: str) -> None:
         """What was measured beside a run, in place of what was measured before. Nothing in a file at its limit."""

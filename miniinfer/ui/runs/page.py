@@ -137,7 +137,7 @@ def _size(saved: SavedRuns, owner: str | None, shown: int, more: bool, used: int
             "are computed again when a run is opened."
         )
         if deleted and st.button(f"Remove {deleted:,} deleted for good", key="runs_purge"):
-            _act(lambda: saved.ask(lambda store: store.purge(owner)), "Deleted runs were removed for good.")
+            _act(lambda: saved.purge(owner), "Deleted runs were removed for good.")
             st.session_state.pop(DELETED, None)
             st.rerun()
 

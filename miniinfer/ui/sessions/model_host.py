@@ -68,6 +68,7 @@ class ModelHost:
         self._loading = threading.Lock()  # one at a time: two loads at once would only share the same two cores
         self._worker: EngineWorker | None = None
         self.num_loads = 0
+        self.device_lost = False  # it stopped in the middle of a step, and no step has been made since
 
     @property
     def worker(self) -> EngineWorker:

@@ -16,6 +16,7 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
+from miniinfer.trace.parts import Parts
 from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
@@ -241,6 +242,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.timeline.cursor = min(want, len(run.steps) if run else 0)
         if run is not None and len(run.steps) > before and not quiet:
             self.note = None
+            self.host.device_lost = False
             self.keeper.changed(run)
             kind, new = "finished" if run.finish_reason else "step", run.steps[-1]
             log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)
