@@ -16,7 +16,6 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
-from miniinfer.trace.parts import Parts
 from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
