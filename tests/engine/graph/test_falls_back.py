@@ -29,9 +29,9 @@ PROMPT = [5, 6, 7, 8, 9]
 LAST = len(build_program(TINY))
 
 
-def decoding(backend: Backend, steps: int = 3) -> Engine:
+def decoding(backend: Backend, steps: int = 3, config: EngineConfig = ROOMY) -> Engine:
     """One sequence that has been stepped so often."""
-    engine = Engine(tiny_model(), ROOMY, backend=backend)
+    engine = Engine(tiny_model(), config, backend=backend)
     engine.add_request(PROMPT, PARAMS)
     for _ in range(steps):
         engine.step()
@@ -104,6 +104,26 @@ def test_a_parked_step_keeps_its_memory_while_others_step(backend: GraphBackend)
         engine.step(only=other)
     assert backend.steps[graph_backend.IN_USE] == 3
     close(engine.advance(state).raw_logits, expected[0])
+    close(engine.step(only=trunk).raw_logits, expected[1])
+
+
+@pytest.mark.parametrize("parked", [5, 6, 7, 8, 9, 17, 18])
+def test_the_pool_grows_under_a_parked_step(backend: GraphBackend, parked: int) -> None:
+    """Before and after each of the stages that touch it."""
+    expected = wanted()
+    engine = decoding(backend, config=SMALL)
+    trunk = next(iter(engine.sequences.values()))
+    state = engine.begin_step(only=trunk)
+    engine.advance(state, until=parked)
+    before = engine.kv_cache.data
+    engine.add_request([60, 61, 62, 63, 64, 65, 66, 0, 1, 9, 11], PARAMS)
+    other = [*engine.sequences.values()][1]
+    engine.step(only=other)
+    assert engine.kv_cache.data is not before
+    with torch.inference_mode():
+        before.fill_(float("nan")) if parked < 7 else None  # nothing of this step has been written there yet
+    close(engine.advance(state).raw_logits, expected[0])
+    assert backend.steps == {"": 2, graph_step.MOVED: 1}
     close(engine.step(only=trunk).raw_logits, expected[1])
 
 
