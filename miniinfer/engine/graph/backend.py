@@ -98,6 +98,10 @@ class GraphBackend:
             known.popitem(last=False)
         return memory
 
+    def memories(self, engine: Engine) -> tuple[StepMemory, ...]:
+        """What is kept for this engine's KV cache, the one used last at the end."""
+        return tuple(self._memories.get(engine.kv_cache, {}).values())
+
     def note(self, why: str | None) -> None:
         """Count a decode step: None if it ran in kept memory to its end."""
         self.steps[why or ""] += 1

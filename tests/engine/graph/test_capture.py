@@ -80,7 +80,7 @@ def test_another_shape_is_captured_anew_and_the_old_one_is_kept(cuda: FakeCuda, 
         assert len(together.scheduler.running) == rows
         together.step()
         together.abort(together.scheduler.running[-1])
-    assert len(captured._memories[together.kv_cache]) == MOST_SHAPES
+    assert len(captured.memories(together)) == MOST_SHAPES
 
 
 def test_a_pool_that_moves_is_captured_anew(cuda: FakeCuda, captured: GraphBackend) -> None:
@@ -92,7 +92,7 @@ def test_a_pool_that_moves_is_captured_anew(cuda: FakeCuda, captured: GraphBacke
     assert seq.output_ids == solo(PROMPT, PARAMS)[0]
     assert captured.steps["the KV cache moved in the middle of it"] == 2
     assert len(cuda.graphs) == 3 * KEPT
-    assert len(captured._memories[engine.kv_cache]) == 1, "what no longer fits is dropped"
+    assert len(captured.memories(engine)) == 1, "what no longer fits is dropped"
 
 
 def test_memory_goes_with_its_engine(captured: GraphBackend) -> None:
