@@ -61,19 +61,26 @@ class GraphBackend(TorchBackend):
         """The step in its memory, before its first layer. None if the readable program has to compute it."""
         if self.failure is not None or any(group.num_rows > 1 for group in state.groups):
             return None  # what failed is said once, and prompts are always torch's
-        if self._asked[0] is not engine.program:
-            self._asked = engine.program, is_whole(engine.program)
-        if not self._asked[1]:
-            return self.note(REPLACED)
         rows = len(state.resid_pre)
-        if len(state.groups) != 1 or state.groups[0].num_seqs != rows:
-            return self.note(UNLIKE)
-        if rows > MOST_ROWS:
-            return self.note(TOO_MANY)
-        memory = self._memory(engine, rows, state.groups[0].context_len)
-        if memory.in_use:
-            return self.note(IN_USE)
+        memory = why = None
+        if not self._is_whole(engine.program):
+            why = REPLACED
+        elif len(state.groups) != 1 or state.groups[0].num_seqs != rows:
+            why = UNLIKE
+        elif rows > MOST_ROWS:
+            why = TOO_MANY
+        else:
+            memory = self._memory(engine, rows, state.groups[0].context_len)
+            why = IN_USE if memory.in_use else None
+        if memory is None or why is not None:
+            self.note(why)
+            return None
         return GraphStep(engine, state, self, memory)
+
+    def _is_whole(self, program: tuple[Stage, ...]) -> bool:
+        if self._asked[0] is not program:
+            self._asked = program, is_whole(program)
+        return self._asked[1]
 
     def _memory(self, engine: Engine, rows: int, context_len: int) -> StepMemory:
         blocks = table_size(context_len, engine.config.block_size, engine.context_length)
@@ -81,11 +88,16 @@ class GraphBackend(TorchBackend):
         for shape, memory in list(known.items()):
             if not memory.fits(engine):
                 del known[shape]
-        memory = known.pop((rows, blocks), None) or StepMemory(engine, rows, blocks, self._keep_on(engine.device))
+        memory = known.get((rows, blocks)) or StepMemory(engine, rows, blocks, self._keep_on(engine.device))
         known[rows, blocks] = memory
+        known.move_to_end((rows, blocks))
         if len(known) > MOST_SHAPES:
             known.popitem(last=False)
         return memory
+
+    def memories(self, engine: Engine) -> tuple[StepMemory, ...]:
+        """What is kept for this engine's KV cache, the one used last at the end."""
+        return tuple(self._memories.get(engine.kv_cache, {}).values())
 
     def note(self, why: str | None) -> None:
         """Count a decode step: None if it ran in kept memory to its end."""

@@ -22,9 +22,9 @@ class FixedCache(KVCache):
         self.places = torch.zeros(num_rows, dtype=torch.int64, device=self.data.device)
         self._rooms = [self.data.new_empty(num_rows, self.block_size * self.head_dim) for _ in (KEYS, VALUES)]
 
-    def load(self, tables: Sequence[Sequence[int]]) -> None:
+    def load(self, tables: Sequence[list[int]]) -> None:
         """Read through these tables from now on. Each is filled up with its own first block, as in joined_tables."""
-        rows = [[*table, *table[:1] * (self.table_size - len(table))] for table in tables]
+        rows = [table + table[:1] * (self.table_size - len(table)) for table in tables]
         blocks = torch.tensor(rows, device=self.data.device).flatten()  # [S * B]
         first = torch.arange(self.num_kv_heads, device=self.data.device)[:, None] * self.num_blocks
         self.places.copy_((first + blocks).flatten())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from miniinfer.engine.graph.capture import Fields, Keep, KeptStage
+from miniinfer.engine.graph.capture import Fields, Job, Keep, KeptStage
 from miniinfer.engine.graph.fixed_cache import FixedCache
 from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.state import StepState
@@ -59,6 +59,7 @@ class StepMemory:
         self._view = _View(engine.weights, config, engine.pool, self.cache)
         self._keep = keep
         self._stages: dict[tuple[str, int | None], KeptStage] = {}
+        self.jobs: list[Job] = []  # of the kept stages, in the order of the program
         self._positions = torch.arange(self.context_len, device=device)
         self._hidden = torch.zeros((num_rows, 1, 1, self.context_len), dtype=torch.bool, device=device)
         angles = (num_rows, 1, config.head_dim)
@@ -107,6 +108,12 @@ class StepMemory:
         lens = torch.tensor([entry.stop for entry in state.scheduled], device=engine.device)
         torch.ge(self._positions, lens[:, None, None, None], out=self._hidden)
 
+    @torch.inference_mode()
+    def run_all(self) -> None:
+        """Every kept stage once more, on what lies in the inputs now."""
+        for kept in self._stages.values():
+            kept.run()
+
     def run(self, stage: Stage, fn: StageFunction) -> Fields:
         """Run a stage, for the first time in this memory or again: where it has written. Raises CaptureError."""
         key = stage.name, stage.layer
@@ -123,5 +130,6 @@ class StepMemory:
             return {name: getattr(state, name) for name in outputs}
 
         kept = self._stages[key] = self._keep(job)
+        self.jobs.append(job)
         self.fixed.update(kept.fields)
         return kept.fields

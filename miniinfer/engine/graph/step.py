@@ -49,7 +49,7 @@ class GraphStep:
         """Run this stage in the memory and bind its fields. False: nothing was done."""
         if self._owner != id(state) or self._over:
             return False
-        why = self._misfit(engine, state, stage)
+        why = self._misfit(state, stage)
         if why is None and stage.name == "write_kv":
             place_tokens(engine, state)
             why = self._place(engine, state)
@@ -72,17 +72,18 @@ class GraphStep:
             self._backend.note(None)
         return True
 
-    def _misfit(self, engine: Engine, state: StepState, stage: Stage) -> str | None:
+    def _misfit(self, state: StepState, stage: Stage) -> str | None:
         """Why this stage cannot run in the memory."""
         if state.pc < self._done:
             return AGAIN
-        if not self._memory.fits(engine):
-            return MOVED
         same = all(getattr(state, name) is self._bound.get(name) for name in stage.reads if name in CHECKED)
         return None if same else CHANGED
 
     def _place(self, engine: Engine, state: StepState) -> str | None:
-        """Follow the slots and the tables, which a fork in between may have changed."""
+        """Follow the slots and the tables, which a fork in between may have changed.
+
+        A cache that moves after this write is read where it was until the next one: it still holds what was written.
+        """
         if not self._memory.fits(engine):
             return MOVED
         if state.block_tables is not self._bound.get("block_tables"):

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 aten = torch.ops.aten
-NEEDS_THE_HOST = {aten._local_scalar_dense, aten.lift_fresh, aten.nonzero, aten.equal, aten.is_nonzero}
+NEEDS_THE_HOST = {aten.item, aten._local_scalar_dense, aten.lift_fresh, aten.nonzero, aten.equal, aten.is_nonzero}
 REFUSED = "CUDA error: operation not permitted when stream is capturing\nCompile with TORCH_USE_CUDA_DSA"
 
 

@@ -27,7 +27,8 @@ def whole_run(
     model: TinyModel, backend: Backend, prompts: list[list[int]], block_size: int, length: int = 24
 ) -> tuple[list[list[int]], list[list[StageTensor]]]:
     """Output ids, and what each stage of each step wrote."""
-    engine = Engine(model, EngineConfig(block_size=block_size, pool_chunk_blocks=max(2, 70 // block_size)), backend=backend)
+    config = EngineConfig(block_size=block_size, pool_chunk_blocks=max(2, 70 // block_size))
+    engine = Engine(model, config, backend=backend)
     params = dataclasses.replace(PARAMS, max_new_tokens=length)
     seqs, steps = [engine.add_request(ids, params) for ids in prompts], []
     while True:
@@ -43,7 +44,8 @@ def assert_same(found: list[list[StageTensor]], wanted: list[list[StageTensor]],
     for ours, theirs in zip(found, wanted, strict=True):
         for a, b in zip(ours, theirs, strict=True):
             assert (a.stage, a.layer, a.name) == (b.stage, b.layer, b.name)
-            np.testing.assert_allclose(a.values, b.values, rtol=tolerance, atol=tolerance, err_msg=f"{a.stage} {a.name}")
+            where = f"{a.stage} {a.layer} {a.name}"
+            np.testing.assert_allclose(a.values, b.values, rtol=tolerance, atol=tolerance, err_msg=where)
 
 
 @pytest.mark.parametrize(("prompts", "block_size"), [([LONG], 1), ([LONG], 16), ([LONG, LONG[3:], LONG[5:]], 4)])
