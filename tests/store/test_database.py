@@ -9,7 +9,7 @@ import time
 import pytest
 
 from miniinfer.store import database
-from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store.database import MAX_MEASUREMENT, RunStore, StoreError
 from tests.store.saved import saved
 
 
@@ -227,3 +227,21 @@ def test_half_a_character_is_found_nowhere(store):
     with pytest.raises(StoreError, match="Half of a character"):
         store.load("\ud800", "r1")
     assert len(store.lines("\u202e")) == 1
+
+
+def test_measurements_stay_with_their_run_and_go_with_it(store):
+    store.save([saved("r1")])
+    for data in ("old", "new"):
+        store.keep_measurement("s1", "r1", "curve", data)
+    store.keep_measurement("s1", "r1", "times", "x" * (MAX_MEASUREMENT + 1))
+    ((view, data, at),) = store.measurements("s1", "r1")
+    assert (view, data) == ("curve", "new")
+    assert at > 1e9
+    assert store.measurements("s2", "r1") == []
+    store.delete("s1", "r1")
+    assert store.measurements("s1", "r1"), "it can be taken back"
+    store.purge()
+    assert store.measurements("s1", "r1") == []
+    store.max_bytes = 0
+    store.keep_measurement("s1", "r1", "curve", "beyond the limit")
+    assert store.measurements("s1", "r1") == []

@@ -63,8 +63,9 @@ def check_model_file(saved: SavedRun) -> None:
         )
     if (wrong := _wrong(saved)) is not None:
         raise BadInputError(
-            f"{quoted(saved.name)} was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, or "
-            "load it from where it is now (side panel, Model), and open the run again; it stays in the list of saved runs."
+            f"{quoted(saved.name)} was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, "
+            "or load it from where it is now (side panel, Model), and open the run again; it stays in the list of "
+            "saved runs."
         )
 
 
