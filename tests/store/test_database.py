@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from miniinfer.store import database
+from miniinfer.store import opening
 from miniinfer.store.database import MAX_MEASUREMENT, RunStore, StoreError
 from tests.store.saved import saved
 
@@ -60,7 +60,7 @@ def test_deleting_can_be_undone_until_a_day_later(store, path, monkeypatch):
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is not None
     store.delete("s1", "r1")
-    monkeypatch.setattr(database.time, "time", lambda: 4e9)
+    monkeypatch.setattr(time, "time", lambda: 4e9)
     RunStore(path).close()
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is None
@@ -123,7 +123,7 @@ def test_a_newer_format_is_left_alone(store, path):
 
 
 def test_a_locked_file_is_a_sentence_and_the_next_save_works(path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.1)
     store = RunStore(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")

@@ -8,9 +8,11 @@ import pytest
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
+from miniinfer.store.faults import StoreError
 from miniinfer.ui.saving.model_of_run import check_model_file, file_of, where_it_is_now
 from miniinfer.ui.saving.view import saved_view
 from miniinfer.ui.sessions.session import Session
+from tests.ui.app_test import close_tab
 
 SHORT = SamplingParams(max_new_tokens=8, seed=5, temperature=1.2)
 
@@ -152,3 +154,44 @@ def test_a_home_that_nobody_has(left, monkeypatch):
     assert where_it_is_now(lost, None, None) is lost
     with pytest.raises(BadInputError, match="which is not there"):
         check_model_file(lost)
+
+
+def test_an_address_whose_file_cannot_be_read_stays_until_a_reload(app, open_app, saved_runs, monkeypatch):
+    app.session.step_to(3, math.inf)
+    address = {"s": app.session.keeper.token, "run": "r1", "step": "2"}
+    close_tab()
+    saved_runs.flush()
+
+    def locked(question):
+        raise StoreError("Saved runs: another program holds it: close that one.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_runs, "ask", locked)
+        again = open_app(**address).open_first("sampling")
+        assert any("close that one. Then load this page again" in text for text in again.texts())
+        assert again.address == address
+        assert again.transport["comes_back"] == "r1", "the browser leaves the address alone too"
+        again.run()
+        assert again.address == address
+    close_tab()
+    again = open_app(**address).open_first("sampling")
+    assert (again.transport["run"], again.transport["cursor"], again.transport["comes_back"]) == ("r1", 2, None)
+    assert len(again.session.timeline.current.steps) == 3
+    assert again.address == address
+
+
+def test_who_begins_something_new_meanwhile_has_an_address_of_their_own(app, open_app, saved_runs, monkeypatch):
+    app.session.step_to(3, math.inf)
+    token = app.session.keeper.token
+    close_tab()
+
+    def locked(question):
+        raise StoreError("Saved runs: another program holds it: close that one.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_runs, "ask", locked)
+        again = open_app(s=token, run="r1", step="2").run()
+        again.session.new_run("Hi", SHORT, chat=False, one_pass=True)
+        again.run()
+    assert again.address["s"] == again.session.keeper.token != token
+    assert again.run().transport["name"] == "Hi"
