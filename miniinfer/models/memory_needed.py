@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from miniinfer.config import ModelConfig
-from miniinfer.engine.packed import GROUP
+from miniinfer.engine.packed import GROUP, ROWS
 from miniinfer.errors import NoMemoryError
 from miniinfer.free_memory import free_bytes, gigabytes
 from miniinfer.models.blocks import READERS
@@ -34,7 +34,7 @@ def weights_bytes(source: TensorSource, config: ModelConfig, dtype: str, device:
                 continue  # else a copy of it is the unembed matrix
         if dtype != "packed" or len(shape) == 1:
             held += numbers * _itemsize(dtype)
-        elif source.stored_as(name) in READERS:
+        elif source.stored_as(name) in READERS and shape[0] % ROWS == 0:
             held += numbers // 2 + numbers // GROUP * 2 * HALF
         else:
             held += numbers * HALF

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import MiniInferError
 from miniinfer.figures.quoting import quoted
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
@@ -23,7 +23,7 @@ from miniinfer.ui.saving.model_of_run import (
 )
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID, SavedRuns, new_token
 from miniinfer.ui.saving.share import SavedShare
-from miniinfer.ui.saving.view import SavedView, Wanted, saved_entry, saved_view
+from miniinfer.ui.saving.view import SavedView, Wanted, saved_view
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -41,6 +41,7 @@ class RunKeeper:
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
         self.view: SavedView | None = None  # of the wanted run, while its model is being loaded
+        self.unread: dict[str, str] | None = None  # an address whose file could not be read
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
@@ -53,6 +54,11 @@ class RunKeeper:
     @property
     def problem(self) -> str | None:
         return self.share.problem or (self.saved.problem if self.saved is not None else None)
+
+    @property
+    def comes_back(self) -> str | None:
+        """The run that the address names and that is not there yet."""
+        return self.unread["run"] if self.unread else self.wanted.run_id if self.wanted else None
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -89,6 +95,7 @@ class RunKeeper:
         if run_id not in self._models or run_id in self.share:
             return
         self._quiet.discard(run_id)
+        self.unread = None  # something was begun here
         self.saved.own(token, self.browser)
 
         def snapshot() -> SavedRun | None:
@@ -270,10 +277,8 @@ class RunKeeper:
         from miniinfer.trace.resume import resume_in_parts
 
         session, model = self._session, self._session.model
-        if model is None:
-            raise BadInputError("The model is not loaded yet.")
         saved = where_it_is_now(saved, session.key, model)
-        check_loaded(saved, model)
+        model = check_loaded(saved, model)
         session.inside.leave()  # it may need the blocks that a look into a step holds
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
         session.wake([found])
@@ -287,12 +292,8 @@ class RunKeeper:
             return resume_in_parts(engine, *facts, session.budget, trunk)
 
         run = session.in_engine_in_parts(make)
-        self._models[saved.run_id] = replace(saved.model, backend=run.info.backend)
-        self._created[saved.run_id] = saved.created
+        made_with = replace(saved.model, backend=run.info.backend)
+        self._models[saved.run_id], self._created[saved.run_id] = made_with, saved.created
         session.timeline.add(run, cursor=min(saved.cursor, len(run.steps)))
         self.waiting.pop(saved.run_id, None)
         return run
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Lines of the run menu for what is saved and not in memory."""
-        return list(map(saved_entry, self.waiting.values()))

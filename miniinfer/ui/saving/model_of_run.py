@@ -63,8 +63,9 @@ def check_model_file(saved: SavedRun) -> None:
         )
     if (wrong := _wrong(saved)) is not None:
         raise BadInputError(
-            f"{quoted(saved.name)} was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, or "
-            "load it from where it is now (side panel, Model), and open the run again; it stays in the list of saved runs."
+            f"{quoted(saved.name)} was made with {saved.model.source or DEFAULT_MODEL}{wrong}. Put that file back, "
+            "or load it from where it is now (side panel, Model), and open the run again; it stays in the list of "
+            "saved runs."
         )
 
 
@@ -81,10 +82,14 @@ def _wrong(saved: SavedRun) -> str | None:
     return None
 
 
-def check_loaded(saved: SavedRun, model: LoadedModel) -> None:
-    """Raises BadInputError if the model in memory is another one than made this run: its file was replaced since."""
+def check_loaded(saved: SavedRun, model: LoadedModel | None) -> LoadedModel:
+    """The model in memory. Raises BadInputError if there is none, or if it is another one than made this run: its file
+    was replaced since it was loaded."""
+    if model is None:
+        raise BadInputError("the model is not loaded yet.")
     if not is_of(saved.model, model):
         raise BadInputError(
             f"the loaded model, {model.name}, has other weights than the one that made it. Load that one (side panel, "
             "Model) and open the run again."
         )
+    return model

@@ -136,8 +136,8 @@ class SessionEngine(ABC):
         if run is not None and run.info.run_id in woken:
             said.append(
                 f"While this tab was idle, the memory of {quoted(run.info.name)} was lent to others. It is back at "
-                f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention were "
-                f"computed again ({woken[run.info.run_id]:,.0f} ms)."
+                f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention "
+                f"were computed again ({woken[run.info.run_id]:,.0f} ms)."
             )
         if self.batch.lent:
             self.batch.lent = False

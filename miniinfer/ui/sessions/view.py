@@ -14,6 +14,7 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.saving.keeper import RunKeeper
+from miniinfer.ui.saving.view import saved_entry
 from miniinfer.ui.sessions.model_host import ModelStatus
 
 if TYPE_CHECKING:
@@ -70,9 +71,8 @@ class SessionView(ABC):
                 timeline = Timeline()
                 timeline.add(*self.in_view)
             data = transport_data(timeline, self.status.to_json(), has_driver)
-            wanted = self.keeper.wanted
             names = {"browser": self.keeper.browser}
-            return data | names | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+            return data | names | {"runs": self._menu(), "comes_back": self.keeper.comes_back}
 
     def _wake_for_view(self) -> None:
         """The run in view, if its memory was lent: what is drawn next needs it."""
@@ -85,7 +85,7 @@ class SessionView(ABC):
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
         entries = [run_entry(run) for run in self.timeline]
         if self.keeper.waiting:
-            entries += self.keeper.entries()
+            entries += map(saved_entry, self.keeper.waiting.values())
             entries.sort(key=lambda e: (e["kind"] != "recorded", len(e["id"]), e["id"]))  # in the order of their making
         return entries
 
