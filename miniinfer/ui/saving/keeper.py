@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import BadInputError, MiniInferError
@@ -42,9 +43,7 @@ class RunKeeper:
 
     @property
     def problem(self) -> str | None:
-        if (beyond := self.share.problem) is not None:
-            return beyond
-        return self.saved.problem if self.saved is not None else None
+        return self.share.problem or (self.saved.problem if self.saved is not None else None)
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -100,6 +99,10 @@ class RunKeeper:
         if isinstance(run, LiveRun) and run.info.run_id not in self._quiet:
             self.changed(run)
 
+    def keeps(self, run: LiveRun) -> bool:
+        """Whether it comes back after it has left memory."""
+        return self.saved is not None and run.info.run_id in self._models.keys() - self._quiet
+
     def leaving_memory(self, runs: Sequence[LiveRun]) -> None:
         """Called before runs are released: they stay in the list and come back when they are opened."""
         if self.saved is None or not runs:
@@ -108,7 +111,7 @@ class RunKeeper:
         for run in runs:
             run_id = run.info.run_id
             self._written.pop(run_id, None)
-            if run_id in self._models and run_id not in self._quiet and not self._session.closed:
+            if self.keeps(run) and not self._session.closed:
                 cursor = self._session.timeline.cursor_of(run_id)
                 form = saved_form(run, self.token, self._models[run_id], self._created[run_id], cursor)
                 if form is not None:
@@ -184,10 +187,9 @@ class RunKeeper:
                 forced_token=run.forced_token if parent else None, cursor=cursor, created=time.time(),
             )
             ids[run.run_id] = new
-        copies = [self.waiting[new] for new in ids.values()]
         if self.saved is not None:
             self.saved.own(self.token, self.browser)
-            self.saved.ask(lambda store: store.save(copies))
+            self.saved.ask(lambda store: store.save([self.waiting[new] for new in ids.values()]))
         return ids[path[-1].run_id]
 
     def _load(self, token: str) -> list[SavedRun]:
@@ -234,7 +236,7 @@ class RunKeeper:
         try:
             for each in path_to(self.waiting, wanted.run_id):
                 try:
-                    self._restore(each)
+                    session.with_room(partial(self._restore, each))
                 except MiniInferError:
                     if each is saved:
                         raise
@@ -292,9 +294,7 @@ class RunKeeper:
     def entries(self) -> list[dict[str, Any]]:
         """Lines of the run menu for what is saved and not in memory."""
         return [
-            {
-                "id": run.run_id, "name": run.name, "kind": "saved", "parent": run.parent, "fork_step": run.fork_step,
-                "forced_token": run.forced_token, "last": len(run.steps), "finished": run.finish_reason,
-            }
+            {"id": run.run_id, "name": run.name, "kind": "saved", "parent": run.parent, "fork_step": run.fork_step,
+             "forced_token": run.forced_token, "last": len(run.steps), "finished": run.finish_reason}
             for run in self.waiting.values()
-        ]
+        ]  # fmt: skip

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -153,7 +154,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             run = self._trunk()
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
+            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))))
             self._add(branch, cursor=edit.step)
 
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
@@ -161,7 +162,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             run = self._trunk()
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
+            work = partial(force_tokens, run, step, token_ids, run_id, name)
+            branch = self.with_room(lambda: self.in_engine_in_parts(work))
             self._add(branch, cursor=len(branch.steps))
 
     def rename(self, run_id: str, name: str) -> bool:
@@ -230,7 +232,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.in_engine_in_parts(run.step_in_parts):
+                    if not self.with_room(partial(self.in_engine_in_parts, run.step_in_parts)):
                         break
             finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)
