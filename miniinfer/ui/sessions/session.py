@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -152,7 +153,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(edit.step)
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
+            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))))
             self._add(branch, cursor=edit.step)
             self.note = leaves(looked, run, edit)
 
@@ -161,7 +162,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(step)
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
+            work = partial(force_tokens, run, step, token_ids, run_id, name)
+            branch = self.with_room(lambda: self.in_engine_in_parts(work))
             self._add(branch, cursor=len(branch.steps))
             self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
 
@@ -232,7 +234,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.in_engine_in_parts(run.step_in_parts):
+                    if not self.with_room(partial(self.in_engine_in_parts, run.step_in_parts)):
                         break
             finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)

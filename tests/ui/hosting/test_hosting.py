@@ -24,6 +24,7 @@ from miniinfer.ui.sessions.session import Session
 from tests.ui import asynchronous
 
 SHORT = SamplingParams(max_new_tokens=3)
+LONG = SamplingParams(temperature=0, max_new_tokens=80)
 
 
 @pytest.fixture
@@ -83,6 +84,33 @@ def test_a_step_of_a_batch_has_no_more_tokens_than_one_of_a_run(hosted, session)
     with pytest.raises(BadInputError, match="a batch may have 4 MiB"):
         session.batch.start(asked, BatchSettings(token_budget=64, num_blocks=10_000), "one")
     session.batch.start(asked, BatchSettings(token_budget=64), "one")
+
+
+def test_a_full_cache_puts_older_runs_aside_and_says_so_when_none_is_left(hosted, host, saved_runs):
+    hosted(session_kv_bytes=2 * 2**20, pool_growth=16)  # blocks of 0.7 MB: two
+    session = Session(host, saved_runs)
+    session.go_live()
+    session.step_to(2, math.inf)
+    first = [token.token_id for token in session.timeline.current.tokens]
+    session.new_run("Two", LONG, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    session.new_run("Three", LONG, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    assert [run.info.run_id for run in session.timeline] == ["r2", "r3"], "the oldest is put aside"
+    session.handle(Ask(1, open="r1"))
+    assert (session.error, [t.token_id for t in session.timeline.current.tokens]) == (None, first)
+    assert [run.info.run_id for run in session.timeline] == ["r3", "r1"], "and comes back as another goes"
+    session.handle(Ask(2, open="r3"))
+    session.handle(Ask(3, "r3", want=60, cursor=60))
+    assert session.error == (
+        "The KV cache of this tab is full: 2 MB are the most that it may have here. Start a new run, or open a new "
+        "tab; this run stays as it is."
+    )
+    assert session.timeline.current.seq.num_computed_tokens == 32
+    session.new_run("Four", LONG, chat=False, one_pass=True)
+    session.step_to(1, math.inf)
+    assert len(session.timeline.current.steps) == 1
+    session.close()
 
 
 def test_a_batch_that_steps_is_in_use_and_its_prompts_let_others_through(session):
