@@ -16,6 +16,7 @@ from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
@@ -42,10 +43,11 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
     st.text(verdict(comparison, ("A", "B")))
     if comparison.pairs:
         st.plotly_chart(
-            comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT), key="compare_figure",
-            config=PLOT, alt="What each run's token had, and how far apart the distributions were",
+            comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), roomy(HEIGHT, 2)),
+            key="compare_figure", config=PLOT,
+            alt="What each run's token had, and how far apart the distributions were",
         )
-    draw_comparison_table(comparison, ("A", "B"), height=TABLE if len(comparison.pairs) > MANY else None)
+    draw_comparison_table(comparison, ("A", "B"), height=roomy(TABLE, 2) if len(comparison.pairs) > MANY else None)
 
 
 def read_outputs(session: Session, runs: Sequence[Run]) -> None:
