@@ -73,6 +73,13 @@ const motion = window.matchMedia("(prefers-reduced-motion: reduce)");
 /** True when the reader asked for less motion. */
 export const calm = () => motion.matches;
 
+/** What has the focus, also inside a component; null where nothing has it. */
+export function focused() {
+  let at = document.activeElement;
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  return at === document.body ? null : at;
+}
+
 /** A click with the pointer leaves no focus behind, so that space and the arrows go on to drive the run. */
 export function keepKeys(root) {
   root.addEventListener("mousedown", (event) => {

@@ -2,8 +2,9 @@
 
 import { h, setText } from "../shared/dom.js";
 
-const SAID = ["_error", "_note", "_notice", "_said", "_undo", "_hit", "_back"]; // parts of the keys of their containers
-const WATCHED = SAID.map((part) => `[class*='st-key-'][class*='${part}']`).join();
+// The keys of their containers end so, but for errors of one field, which name it.
+const ENDS = ["_note", "_notice", "_said", "_undo", "_hit", "batching_back"];
+const WATCHED = ["[class*='st-key-'][class*='_error']", ...ENDS.map((end) => `[class*='st-key-'][class*='${end} ']`)].join();
 const SENTENCES = "[data-testid='stText'], [data-testid='stMarkdownContainer'] p";
 
 /** {root, stop}. Each sentence once, when it comes: what stands there already when the page is drawn anew is not said again. */

@@ -11,7 +11,7 @@ import { createAlerts } from "./alerts.js";
 import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
-import { keepPageMenu } from "./pagemenu.js";
+import { keepPopovers } from "./popovers.js";
 import { rememberBrowser } from "./browser.js";
 import { roomOf, watchRoom } from "./room.js";
 
@@ -34,7 +34,7 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   if (other && mount.redrawn !== look) setTimeout(() => bus.spare?.ask({ room }));
   mount.redrawn = other ? look : null;
   mount.bar.paint();
-  mount.menu.arrived();
+  document.getElementById("stMain")?.setAttribute("tabindex", "-1"); // the link that skips to it works; there is nothing to do on it
   return () => {
     mount.stop();
     mounts.delete(parentElement);
@@ -44,7 +44,7 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 }
 
 function build(bus, parent) {
-  const mount = { bar: null, data: null, stop: null, redrawn: null, help: createHelp(), menu: keepPageMenu() };
+  const mount = { bar: null, data: null, stop: null, redrawn: null, help: createHelp() };
   const alerts = createAlerts();
   parent.append(mount.help.root, alerts.root);
   let shown = null;
@@ -72,7 +72,7 @@ function build(bus, parent) {
     keepAddress(bus),
     keepWellFormed(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
-    mount.menu.stop,
+    keepPopovers(),
     watchRoom(() => {
       const room = roomOf(mount.bar.root);
       if (mount.data && mount.data.room !== room) bus.spare?.ask({ room });
