@@ -29,6 +29,8 @@ def draw_model_report(model: LoadedModel) -> None:
     """model.report, and nothing that is not in it."""
     report = model.report
     st.text(f"{model.name} · {model.device.upper()} · {model.dtype} · {tame(model.source.name)}")
+    if model.conversion is not None:
+        st.text(model.conversion.sentence)
     left, middle, right = st.columns(3)
     with left:
         _draw_pairs("Tensors in the file, by storage type (computed)", _pairs(report.tensor_types, "type", "tensors"))

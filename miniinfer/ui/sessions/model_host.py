@@ -187,6 +187,8 @@ class ModelHost:
             with self._lock:
                 self._set_ready(key, model)
                 self.num_loads += 1
+            if model.conversion is not None:
+                model.conversion.keep_in_background()
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
             # What lives for ever need not be walked each time that garbage is collected.
