@@ -6,7 +6,6 @@ import os
 import random
 import statistics
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from bench import report
 from bench.floor import empty_fragment_ms
 from bench.passage import passage
 from bench.report import Figure
+from bench.start import one_start, own_home, start_figures
 from miniinfer.cli.browser import find_chromium
 from miniinfer.errors import MiniInferError
 from miniinfer.models.text import load_tokenizer
@@ -35,9 +35,10 @@ KINDS = ("click", "key")
 class Size:
     contexts: tuple[int, ...] = (64, 250)
     events: int = 24  # of each kind, at each context
+    starts: int = 5  # of the app, after a first one that makes the copy of the converted weights
 
 
-QUICK = Size(events=6)
+QUICK = Size(events=6, starts=3)
 
 
 def measure(size: Size) -> list[Figure]:
@@ -48,13 +49,15 @@ def measure(size: Size) -> list[Figure]:
         with _prints_to_stderr():
             floor = empty_fragment_ms(browser, size.events)
         figures.append(_figure("click to painted, a fragment of Streamlit that does nothing", floor))
-        begin = time.monotonic()
+        with _prints_to_stderr(), TemporaryDirectory() as folder:
+            own = own_home(Path(folder))
+            first, later = one_start(browser, own), [one_start(browser, own) for _ in range(size.starts)]
+        figures += start_figures(first, later)
         with _prints_to_stderr(), TemporaryDirectory() as home, running_app(home_with_models(Path(home))) as address:
-            healthy = time.monotonic() - begin
-            figures.append(Figure("server start to healthy", healthy, "s", note="looked at every 0.1 s"))
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.add_init_script(path=PROBE)
-            figures += first_visit(page, address, begin)
+            page.goto(address)
+            page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
             for context in size.contexts:
                 steps = 2 * size.events + WARM_UP
                 ids = passage(tokenizer, max(1, context - steps // 2 - 2))
@@ -85,22 +88,6 @@ def _prints_to_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def first_visit(page: Page, address: str, begin: float) -> list[Figure]:
-    """From the start of the server (the visit begins when it is healthy); the model is loaded in this visit."""
-    visit = time.monotonic()
-    page.goto(address)
-    page.get_by_test_id("transport").wait_for(timeout=READY)
-    page.get_by_test_id("token-0").wait_for(timeout=READY)
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    painted = time.monotonic()
-    page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
-    live = time.monotonic()
-    return [
-        Figure("server start to first page painted", painted - begin, "s", note=f"the visit: {painted - visit:.2f} s"),
-        Figure("server start to model ready and the run live", live - begin, "s", note="the model's file is on disk"),
-    ]
 
 
 def new_run(page: Page, text: str, new_tokens: int) -> None:

@@ -82,10 +82,15 @@ class Conversion:
         """A matrix has been converted: it goes into the copy. note: JSON."""
         self._made[names] = linear, note
 
+    @property
+    def can_be_kept(self) -> bool:
+        """True if this load had to convert, and a copy of it is wanted."""
+        return self._copy is not None and bool(self._made) and not self._found
+
     def keep(self) -> None:
         """Write the copy if this load had to convert, in this thread. Never raises MiniInferError or OSError: a copy
         that cannot be made is a sentence."""
-        if self._copy is None or self._found or not self._made:
+        if self._copy is None or not self.can_be_kept:
             return
         made, self._made = self._made, {}
         if not all(can_keep(linear) for linear, _ in made.values()):
@@ -106,8 +111,10 @@ class Conversion:
         except copies.NotKeptError as error:
             self.sentence = f"{before} No copy is kept for the next start: {error}."
 
-    def keep_in_background(self) -> threading.Thread:
-        """The same in a thread that gives way to others."""
+    def keep_in_background(self) -> threading.Thread | None:
+        """The same in a thread that gives way to others; None if there is nothing to keep."""
+        if not self.can_be_kept:
+            return None
 
         def keep() -> None:
             if sys.platform == "linux":  # there a thread has a priority of its own

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from miniinfer.ui.hosting.early import Noticing
 from miniinfer.ui.hosting.gate import Gate
 from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
@@ -27,6 +28,7 @@ def middleware() -> list[Middleware]:
     gate_stands()
     return [
         Middleware(SecurityHeaders),
+        Middleware(Noticing),
         Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
     ]
 

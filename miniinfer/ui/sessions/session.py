@@ -28,6 +28,7 @@ from miniinfer.ui.sessions.end import close_soon
 from miniinfer.ui.sessions.engine import CLOSED, SessionEngine
 from miniinfer.ui.sessions.memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.sessions.page_first import PAGE_FIRST
 from miniinfer.ui.sessions.queue_place import QueuePlace
 from miniinfer.ui.sessions.run_facts import branch_name, leaves, run_info, short_name
 from miniinfer.ui.sessions.run_log import log_event
@@ -82,6 +83,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
 
     def request_model(self) -> None:
         """Ask for the chosen model, once: a load that failed is tried again when the user says so, not on reruns."""
+        PAGE_FIRST.drawn()
         with self.lock:
             if self._requested != self.key and not self.closed:
                 self._requested = self.key

@@ -213,6 +213,10 @@ def test_what_an_interrupted_writer_left_is_removed(path: Path, home: Path) -> N
 def test_in_the_background(path: Path) -> None:
     model = load(path, keep=False)
     assert model.conversion is not None
-    model.conversion.keep_in_background().join()
-    assert from_copy(load(path))
+    writer = model.conversion.keep_in_background()
+    assert writer is not None
+    writer.join()
     assert "The next start" in model.conversion.sentence
+    again = load(path)
+    assert from_copy(again)
+    assert again.conversion.keep_in_background() is None  # type: ignore[union-attr]

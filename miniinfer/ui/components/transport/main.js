@@ -17,7 +17,8 @@ import { roomOf, watchRoom } from "./room.js";
 
 const mounts = new WeakMap();
 
-export default function transport({ data, parentElement, setTriggerValue }) {
+export default function transport({ data: sent, parentElement, setTriggerValue }) {
+  const data = sent?.[0]; // ui/mount.py says why it comes in a list
   const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
