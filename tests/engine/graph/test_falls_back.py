@@ -58,7 +58,7 @@ def test_prompts_are_the_readable_programs_and_are_not_counted(backend: GraphBac
     assert backend.steps == {}
 
 
-@pytest.mark.parametrize("parked", range(3, LAST - 10, 5))
+@pytest.mark.parametrize("parked", range(3, LAST - 10, 8))
 def test_a_branch_in_the_middle_of_a_step_leaves_its_trunk_alone(backend: GraphBackend, parked: int) -> None:
     expected = wanted()
     engine = decoding(backend)
@@ -238,7 +238,7 @@ def test_a_step_that_fails_leaves_the_memory_to_the_next(backend: GraphBackend) 
     assert backend.steps == {"": 3}
 
 
-@pytest.mark.parametrize("seed", [2, 6, 12])
+@pytest.mark.parametrize("seed", [6, 12])
 def test_under_random_traffic_everybody_gets_what_they_get_alone(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     backend, model = GraphBackend(), copy.copy(tiny_model())
     object.__setattr__(model, "choose_backend", lambda weights: backend)
