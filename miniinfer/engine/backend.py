@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from miniinfer.engine.groups import GROUP_COST
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import ModelLike, Weights
 
@@ -25,11 +26,17 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    @property
+    def group_cost(self) -> int:
+        """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
 
     name = "torch"
+    group_cost = GROUP_COST
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return program

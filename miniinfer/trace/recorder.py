@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from miniinfer.engine.clock import Mark
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.sampler import SamplerTrace
     from miniinfer.engine.sequence import Sequence
     from miniinfer.engine.stage import Stage
     from miniinfer.engine.state import StepState
@@ -30,12 +32,27 @@ if TYPE_CHECKING:
 class NewestRow:
     """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
 
-    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing. Older ones are computed when looked at.
+    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
+    probs: [R, V]; coins: R. Older ones are computed when looked at.
     """
 
     position: int
     rows: list[torch.Tensor]
     logits: torch.Tensor
+    processed: list[torch.Tensor]
+    probs: torch.Tensor
+    coins: tuple[float, ...]
+
+    def sampler_trace(self, names: SequenceOf[str]) -> SamplerTrace:
+        """How the step chose, from what its stages left. names: of the processors in their order."""
+        from miniinfer.engine.sampler import trace_of
+
+        rows, before, row = [], self.logits, self.logits[0]
+        for after in self.processed[: len(names)]:
+            if after is not before:
+                before, row = after, after[0]
+            rows.append(row)
+        return trace_of(self.logits[0], names, rows, self.probs[0], self.coins[0])
 
 
 class _Copies(NamedTuple):
@@ -65,6 +82,7 @@ class Recorder:
         self._k: list[torch.Tensor] = []
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
+        self._processed: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
         self._parked: list[tuple[Mark, Mark]] = []
         self._copies: _Copies | None = None
@@ -93,6 +111,8 @@ class Recorder:
         elif name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
             self._rows.append(_newest_row(state))
+        elif stage.processor is not None:
+            self._processed.append(state.logits)
         elif name == "sample":
             # Before the step is committed: if there is no memory for the copies, there is no step either.
             self._copies = self._copy(state)
@@ -127,7 +147,10 @@ class Recorder:
         self._copies = None
         for seq_id in pooled:
             del self._prompts[seq_id]
-        self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
+        self.newest = NewestRow(
+            self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits, self._processed, state.probs,
+            state.coins,
+        )
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
         parts, offset = [], 0
         for seq, count, start in self._plan:
