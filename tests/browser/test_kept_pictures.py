@@ -1,4 +1,4 @@
-"""The large head's pixels: whatever was drawn before, they are those of a picture made at once, cell by cell."""
+"""Pictures of attention that go on from the step before: they are those that are made at once, cell by cell."""
 
 from __future__ import annotations
 
@@ -91,5 +91,63 @@ def test_kept_pixels_are_those_of_a_picture_made_at_once(chromium: Browser, per:
     page = chromium.new_page()
     script = joined_scripts(ROOT, "workspace/headpixels.js")
     wrong = page.evaluate(f"() => {{ {script} {PLAIN} const PER = {per}; return {RUN.strip()}; }}")
+    page.close()
+    assert wrong == []
+
+
+PATTERNS = """
+(() => {
+  const { Patterns } = $["workspace/patterns.js"];
+  const [info, heads, prompt, cell] = [{ num_layers: 2, num_heads: 3 }, 6, 21, 2];
+  let seed = 5;
+  const chance = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+  const weight = () => (chance() < 0.3 ? Math.floor(256 * chance()) : 0);
+  const rowOf = (q) => Uint8Array.from({ length: heads * (q + 1) }, weight);
+  const rows = new Map();
+  const size = Math.ceil(prompt / cell);
+  const map = new Uint8Array(heads * size * size);
+  for (let h = 0; h < heads; h++) for (let y = 0; y < size; y++) for (let x = 0; x <= y; x++)
+    map[(h * size + y) * size + x] = Math.floor(256 * chance());
+  const meta = [{ ctx: prompt }];
+  const history = { rowsOf: (q) => rows.get(q) ?? null, maps: new Map([[1, map]]), cells: new Map([[1, cell]]), meta };
+  const kept = new Patterns();
+  const found = [];
+
+  // By definition: of bin (i, j) of a head the largest weight of the cells that touch it.
+  const plain = (ctx, bin, i) => {
+    const line = new Uint8Array(heads * (i + 1));
+    for (let q = i * bin; q < Math.min((i + 1) * bin, ctx); q++) {
+      if (!rows.has(q) && q >= prompt) return null;
+      for (let h = 0; h < heads; h++) for (let k = 0; k <= q; k++) {
+        const pooled = map[(h * size + Math.floor(q / cell)) * size + Math.floor(k / cell)];
+        const value = rows.has(q) ? rows.get(q)[h * (q + 1) + k] : pooled;
+        const at = h * (i + 1) + Math.floor(k / bin);
+        line[at] = Math.max(line[at], value);
+      }
+    }
+    return line;
+  };
+  const check = (what, ctx) => {
+    const { bin, lines } = kept.at({ history, info, ctx }, 8);
+    lines.forEach((line, i) => {
+      if (String(line) !== String(plain(ctx, bin, i))) found.push(`${what}: line ${i} of bins of ${bin}`);
+    });
+    if (lines.length !== Math.ceil(ctx / bin)) found.push(`${what}: ${lines.length} lines`);
+  };
+
+  check("the prompt", prompt);
+  for (let q = prompt; q < 90; q++) (rows.set(q, rowOf(q)), check(`position ${q}`, q + 1));
+  check("back", 40); check("forth", 90);
+  rows.set(91, rowOf(91)); check("a row is missing", 92);
+  rows.set(90, rowOf(90)); check("it has come", 92);
+  for (let q = 92; q < 140; q++) (rows.set(q, rowOf(q)), check(`position ${q}`, q + 1));
+  return found;
+})()"""
+
+
+def test_kept_patterns_are_those_made_at_once(chromium: Browser) -> None:
+    page = chromium.new_page()
+    script = joined_scripts(ROOT, "workspace/patterns.js")
+    wrong = page.evaluate(f"() => {{ {script} return {PATTERNS.strip()}; }}")
     page.close()
     assert wrong == []
