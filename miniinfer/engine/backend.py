@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from miniinfer.engine.groups import GROUP_COST
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import ModelLike, Weights
 
@@ -30,11 +31,17 @@ class Backend(Protocol):
         """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
         ...
 
+    @property
+    def group_cost(self) -> int:
+        """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
 
     name = "torch"
+    group_cost = GROUP_COST
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return program
