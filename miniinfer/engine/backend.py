@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from miniinfer.engine.groups import GROUP_COST
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import ModelLike, Weights
 
@@ -19,7 +21,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """torch or native."""
+        """A key of config.BACKENDS."""
         ...
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -30,9 +32,18 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
     def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
         """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)] float32 on
         the CPU: the largest number within each cell. What a recorder keeps of a prompt's attention."""
+        ...
+
+    @property
+    def group_cost(self) -> int:
+        """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
         ...
 
 
@@ -40,12 +51,16 @@ class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
 
     name = "torch"
+    group_cost = GROUP_COST
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return program
 
     def weights(self, weights: Weights) -> Weights:
         return weights
+
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
         return largest_in_cells(rows, start, cell)
