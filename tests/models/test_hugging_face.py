@@ -317,3 +317,8 @@ def test_a_template_beyond_all_measure_is_refused_and_not_cut(tmp_path: Path) ->
     folder = write_folder(tmp_path / "model")
     (folder / "chat_template.jinja").write_text("{# x #}" * (1 << 18))
     assert "more than 1 MB" in refusal(folder)
+    (folder / "chat_template.jinja").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{# x #}" * (1 << 18)}))
+    model = load_model(folder, device="cpu")
+    assert model.chat_template is None
+    assert any("which none needs" in note for note in model.report.notes)
