@@ -5,6 +5,7 @@ import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
 import { getKeys } from "../shared/keys.js";
 import { promptly } from "../shared/promptly.js";
+import { keepNumbers } from "../shared/numberfields.js";
 import { readTheme } from "../shared/theme.js";
 import { keepWellFormed } from "../shared/wellformed.js";
 import { createAlerts } from "./alerts.js";
@@ -72,6 +73,7 @@ function build(bus, parent) {
     getKeys().add(mount.help.keys),
     keepAddress(bus),
     keepWellFormed(),
+    keepNumbers(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     keepPopovers(),
     watchRoom(() => {
