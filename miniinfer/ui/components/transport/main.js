@@ -10,6 +10,7 @@ import { keepWellFormed } from "../shared/wellformed.js";
 import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
+import { askForPhraseAgain } from "./readmit.js";
 import { rememberBrowser } from "./browser.js";
 
 const mounts = new WeakMap();
@@ -64,6 +65,7 @@ function build(bus, parent) {
     getKeys().add(mount.help.keys),
     keepAddress(bus),
     keepWellFormed(),
+    askForPhraseAgain(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     () => stopPaint(),
     () => mount.bar.stop?.(),
