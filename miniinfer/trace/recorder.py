@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
-WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind these, and processors, something is kept
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind them, and processors, things are kept
 FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
 
 

@@ -13,6 +13,7 @@ import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
 import { keepPopovers } from "./popovers.js";
+import { askForPhraseAgain } from "./readmit.js";
 import { rememberBrowser } from "./browser.js";
 import { roomOf, watchRoom } from "./room.js";
 
@@ -74,6 +75,7 @@ function build(bus, parent) {
     keepAddress(bus),
     keepWellFormed(),
     keepNumbers(),
+    askForPhraseAgain(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     keepPopovers(),
     watchRoom(() => {
