@@ -68,7 +68,7 @@ function build(bus, parent) {
   use();
   const stops = [
     listenKeys(bus),
-    getKeys().add(mount.help.keys),
+    ...mount.help.groups.map((group) => getKeys().add(group)),
     keepAddress(bus),
     keepWellFormed(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
