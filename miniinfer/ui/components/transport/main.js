@@ -71,7 +71,7 @@ function build(bus, parent) {
   use();
   const stops = [
     listenKeys(bus),
-    getKeys().add(mount.help.keys),
+    ...mount.help.groups.map((group) => getKeys().add(group)),
     keepAddress(bus),
     keepWellFormed(),
     keepNumbers(),
