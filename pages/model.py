@@ -7,7 +7,7 @@ from miniinfer.ui.pages import enter_page
 
 session = enter_page()
 with st.container(key="page_body"):
-    st.subheader("What does the model file say?")
+    st.title("What does the model file say?", anchor=False)
     if session.model is None:
         st.text(session.status.text)
         st.text("The facts of the model will stand here as soon as it is loaded.")

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from miniinfer.engine.backend import TorchBackend
 from miniinfer.engine.graph.capture import Keep, keep_on
 from miniinfer.engine.graph.memory import StepMemory, table_size
 from miniinfer.engine.graph.stages import graph_program, is_whole
 from miniinfer.engine.graph.step import GraphStep
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
-from miniinfer.engine.weights import Weights
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
@@ -36,8 +36,8 @@ TOO_MANY = f"it has more than {MOST_ROWS} sequences"
 IN_USE = "another step stands still in its memory"
 
 
-class GraphBackend:
-    """An engine.backend.Backend. Shared by all engines of a process; used in the engine's thread.
+class GraphBackend(TorchBackend):
+    """Torch with a program of its own. Shared by all engines of a process; used in the engine's thread.
 
     keep_on: what keeps the stages of a step on a device. steps: decode steps by why they were torch's, "" for those
     that ran in kept memory from the first layer to the last. failure: why nothing is captured any more, in a sentence.
@@ -56,9 +56,6 @@ class GraphBackend:
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return graph_program(program)
-
-    def weights(self, weights: Weights) -> Weights:
-        return weights
 
     def begin(self, engine: Engine, state: StepState) -> GraphStep | None:
         """The step in its memory, before its first layer. None if the readable program has to compute it."""

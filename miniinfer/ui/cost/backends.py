@@ -25,6 +25,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, decode_length, measure_button
 from miniinfer.ui.cost.task import Say
 from miniinfer.ui.page import card
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -63,7 +64,7 @@ def draw_backends(look: CostLook) -> None:
     left, right = st.columns([4, 7], gap="medium")
     with left:
         st.plotly_chart(
-            split_figure(found, look.colours, BARS), key="cost_split", config=PLOT,
+            split_figure(found, look.colours, roomy(BARS, 2)), key="cost_split", config=PLOT,
             alt="A step of each backend, cut into moving bytes, asking torch, and everything else",
         )
         st.text(backends_words(found))
@@ -73,15 +74,15 @@ def draw_backends(look: CostLook) -> None:
             st.caption(missing)
     with right:
         st.plotly_chart(
-            stages_figure(found, look.run.info.params.order, look.colours, STAGES), key="cost_stages", config=PLOT,
-            alt="Every stage by each backend, and what moving its bytes takes",
+            stages_figure(found, look.run.info.params.order, look.colours, roomy(STAGES, 2)),
+            key="cost_stages", config=PLOT, alt="Every stage by each backend, and what moving its bytes takes",
         )
     sources = {
         Provenance.MEASURED: "ms, means of the middle half of the rounds", Provenance.COMPUTED: "bytes, operations",
         Provenance.ESTIMATED: "moving ms",
     }  # fmt: skip
     table = backends_table(found, look.run.info.params.order)
-    draw_table_twin(table, "cost_backends", sources, "backends.csv", columns=COLUMNS, height=TABLE)
+    draw_table_twin(table, "cost_backends", sources, "backends.csv", columns=COLUMNS, height=roomy(TABLE, 2))
 
 
 def _explain(look: CostLook, missing: str | None) -> None:

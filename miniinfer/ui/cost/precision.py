@@ -20,6 +20,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, measure_button
 from miniinfer.ui.cost.task import Say
 from miniinfer.ui.page import card
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -64,12 +65,12 @@ def draw_precision(look: CostLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.plotly_chart(
-            precision_figure(found, look.colours, HEIGHT), key="cost_precision_bars", config=PLOT,
+            precision_figure(found, look.colours, roomy(HEIGHT)), key="cost_precision_bars", config=PLOT,
             alt="Bytes and times of each precision, relative to the first",
         )
     with right:
         st.plotly_chart(
-            margin_figure(found, look.colours, HEIGHT), key="cost_precision_margins", config=PLOT,
+            margin_figure(found, look.colours, roomy(HEIGHT)), key="cost_precision_margins", config=PLOT,
             alt="How far the best token was ahead at each output token, in each precision",
         )
     decode = found.runs[0].decode
