@@ -8,7 +8,6 @@ import os
 import random
 import statistics
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from bench import report
 from bench.floor import empty_fragment_ms
 from bench.passage import ENDLESS, passage
 from bench.report import Figure
+from bench.start import one_start, own_home, start_figures
 from miniinfer.cli.browser import find_chromium
 from miniinfer.errors import MiniInferError
 from miniinfer.hosting import VARIABLE, Hosting
@@ -63,9 +63,10 @@ class Size:
     contexts: tuple[int, ...] = (64, 250)
     events: int = 24  # of each kind, at each context
     growth: tuple[int, int] | None = (50, 2000)  # contexts of a short run and of a long one, stepped by turns
+    starts: int = 5  # of the app, after a first one that makes the copy of the converted weights
 
 
-QUICK = Size(events=6, growth=None)
+QUICK = Size(events=6, growth=None, starts=3)
 
 
 def measure(size: Size) -> list[Figure]:
@@ -76,6 +77,10 @@ def measure(size: Size) -> list[Figure]:
         with _prints_to_stderr():
             floor = empty_fragment_ms(browser, size.events)
         figures.append(_figure("click to painted, a fragment of Streamlit that does nothing", floor))
+        with _prints_to_stderr(), TemporaryDirectory() as folder:
+            own = own_home(Path(folder))
+            first, later = one_start(browser, own), [one_start(browser, own) for _ in range(size.starts)]
+        figures += start_figures(first, later)
         for mode in size.modes:
             figures += _mode(browser, mode, size, tokenizer, statistics.median(floor))
     return figures
@@ -84,14 +89,10 @@ def measure(size: Size) -> list[Figure]:
 def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: float) -> list[Figure]:
     """In one precision, on a server of its own."""
     figures: list[Figure] = []
-    begin = time.monotonic()
     with _prints_to_stderr(), TemporaryDirectory() as home:
         environment = home_with_models(Path(home)) | {VARIABLE: Hosting(dtype=mode).to_json()}
         with running_app(environment) as address:
-            healthy = time.monotonic() - begin
-            figures.append(Figure("server start to healthy", healthy, "s", note="looked at every 0.1 s"))
-            page = _tab(browser)
-            figures += first_visit(page, address, begin)
+            page = _live_tab(browser, address)
             for context in size.contexts:
                 steps = 2 * size.events + WARM_UP
                 ids = passage(tokenizer, max(1, context - steps // 2 - 2))
@@ -104,9 +105,12 @@ def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: 
     return [replace(figure, name=f"{mode}: {figure.name}") for figure in figures]
 
 
-def _tab(browser: Browser) -> Page:
+def _live_tab(browser: Browser, address: str) -> Page:
+    """A tab of its own session, on the workspace, with the model loaded."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.add_init_script(path=PROBE)
+    page.goto(address)
+    page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
     return page
 
 
@@ -129,22 +133,6 @@ def _prints_to_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
-
-
-def first_visit(page: Page, address: str, begin: float) -> list[Figure]:
-    """From the start of the server (the visit begins when it is healthy); the model is loaded in this visit."""
-    visit = time.monotonic()
-    page.goto(address)
-    page.get_by_test_id("transport").wait_for(timeout=READY)
-    page.get_by_test_id("token-0").wait_for(timeout=READY)
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    painted = time.monotonic()
-    page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
-    live = time.monotonic()
-    return [
-        Figure("server start to first page painted", painted - begin, "s", note=f"the visit: {painted - visit:.2f} s"),
-        Figure("server start to model ready and the run live", live - begin, "s", note="the model's file is on disk"),
-    ]
 
 
 def new_run(page: Page, text: str, new_tokens: int, top_p: float | None = None) -> None:
@@ -232,9 +220,7 @@ def growth(
     for context in contexts:
         start = max(1, context - steps // 2)
         ids = passage(tokenizer, min(LONG_PROMPT, start), ENDLESS)
-        page = _tab(browser)
-        page.goto(address)
-        page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
+        page = _live_tab(browser, address)
         new_run(page, tokenizer.decode(ids), start - len(ids) + steps + 8, STEADY_TOP_P)
         _reach(page, 1 + start - len(ids))
         tabs.append(page)

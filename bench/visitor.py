@@ -96,7 +96,7 @@ class Visitor:
 
     @property
     def transport(self) -> dict[str, Any]:
-        return json.loads(self.components["transport"].json)
+        return json.loads(self.components["transport"].json)[0]
 
     @property
     def is_live(self) -> bool:

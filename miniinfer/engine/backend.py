@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from miniinfer.engine.groups import GROUP_COST
@@ -11,11 +12,11 @@ from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
-    """What an engine asks before its first step. Both answers are shared by engines and never written."""
+    """What an engine asks before its first step. Program and weights are shared by engines and never written."""
 
     @property
     def name(self) -> str:
-        """torch or native."""
+        """A key of config.BACKENDS."""
         ...
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -31,6 +32,10 @@ class Backend(Protocol):
         """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
         ...
 
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
@@ -43,6 +48,9 @@ class TorchBackend:
 
     def weights(self, weights: Weights) -> Weights:
         return weights
+
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        return nullcontext()
 
 
 TORCH = TorchBackend()

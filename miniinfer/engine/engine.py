@@ -177,6 +177,11 @@ class Engine:
         if state.pc < len(self.program):  # else `commit` has run, and the step counts
             self.scheduler.undo(state.scheduled, state.admitted)
 
+    @property
+    def open_states(self) -> tuple[StepState, ...]:
+        """Steps that were begun and are neither committed nor abandoned, copies of parked ones among them."""
+        return tuple(self._open_states)
+
     def parked_sequences(self) -> frozenset[Sequence]:
         """Those that take part in a step which is neither committed nor abandoned."""
         return frozenset(entry.seq for state in self._open_states for entry in state.scheduled)

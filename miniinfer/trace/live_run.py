@@ -103,7 +103,8 @@ class LiveRun(SleepingRun):
         return True
 
     def fork(self, edit: Edit, run_id: str, name: str) -> LiveRun:
-        """A branch from where step `edit.step` chose its token. The KV prefix is shared, the trunk stays as it is."""
+        """A branch from where step `edit.step` chose its token; the trunk stays as it is and the KV prefix is shared.
+        After a forced token it goes on with the settings of that step."""
         if not 1 <= edit.step <= len(self.records):
             raise BadInputError(f"A branch starts at a step that has been run: 1 to {len(self.records)}.")
         from miniinfer.engine.sampler import sampler_trace
@@ -114,12 +115,11 @@ class LiveRun(SleepingRun):
             raise BadInputError("This step chose no token: the prompt is still being prefilled.")
         if isinstance(edit, ForceToken) and not 0 <= edit.token_id < self.info.model.vocab_size:
             raise BadInputError(f"Token ids of this model run from 0 to {self.info.model.vocab_size - 1}.")
-        params = edit.params if isinstance(edit, ChangeParams) else self.info.params
-        chosen_with = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
+        params = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
         # The step's own logits and the coin of its place choose again: the model does not run, and with the same seed
         # this coin and all later ones are the trunk's.
         prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: part.context_len]
-        trace = sampler_trace(self.logits_at(part.context_len - 1), chosen_with, ids[:prompt], ids[prompt:])
+        trace = sampler_trace(self.logits_at(part.context_len - 1), params, ids[:prompt], ids[prompt:])
         token_id = edit.token_id if isinstance(edit, ForceToken) else trace.token_id
         seq = self.engine.fork(self.seq, part.context_len, force=token_id, params=params, seq_id=run_id)
         changed = dataclasses.replace(
@@ -132,7 +132,7 @@ class LiveRun(SleepingRun):
             resumed=min(self.info.resumed, edit.step),
         )
         self._budget.share(records)
-        step_params = [*self._step_params[: edit.step - 1], chosen_with]
+        step_params = [*self._step_params[: edit.step - 1], params]
         return LiveRun(self.engine, seq, info, self.describe, self._budget, records, step_params)
 
     def params_of(self, step: int) -> SamplingParams:
@@ -213,7 +213,7 @@ class LiveRun(SleepingRun):
     def rows_at(self, position: int) -> ByteArray:
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
-            return to_u8(np.stack([rows.float().cpu().numpy() for rows in newest.rows]))
+            return to_u8(newest.rows.float().cpu().numpy())
         q = self.queries_at(position)[:, None]
         rows = [self._attention(layer, q[layer], position)[:, 0] for layer in range(self.info.model.num_layers)]
         return to_u8(np.stack(rows))

@@ -1,6 +1,7 @@
 // Puts the panels of the picture together, and tells each what changed.
 
 import { h, keepKeys, pageTop, segmented, zoomOf } from "../shared/dom.js";
+import { getKeys } from "../shared/keys.js";
 import { createPanel } from "../shared/panel.js";
 import { createFacts } from "./facts.js";
 import { createLanes } from "./lanes.js";
@@ -115,9 +116,8 @@ function canFill(root, panels, changed) {
     changed();
   };
   for (const one of panels) one.onFill = fill;
-  const onKey = (event) => {
-    if (event.key === "Escape" && !event.defaultPrevented && filled) fill(filled);
-  };
-  document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  return getKeys().add({
+    title: "Panels",
+    keys: [{ key: "Escape", shown: ["Esc"], does: "from one panel back to all", act: () => (filled ? fill(filled) : false) }],
+  });
 }

@@ -1,6 +1,6 @@
 // The overview behind "?": the keys that act on this page, out of the table that binds them, and the switch for large type.
 
-import { h } from "../shared/dom.js";
+import { focused, h } from "../shared/dom.js";
 import { getKeys } from "../shared/keys.js";
 
 const EVERYWHERE = [
@@ -46,12 +46,6 @@ export function createHelp() {
 
   const keys = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
   return { root, open, keys };
-}
-
-function focused() {
-  let at = document.activeElement;
-  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
-  return at === document.body ? null : at;
 }
 
 function section(title, lines, i) {
