@@ -27,13 +27,13 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
     @property
     def group_cost(self) -> int:
         """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
-        ...
-
-    def threads(self, rows: int) -> AbstractContextManager[object]:
-        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
         ...
 
 

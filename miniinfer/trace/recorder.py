@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
-WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind which something is kept, as behind
-# each logits processor
+# Something is kept behind these stages, and behind each logits processor.
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))
 FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
 
 

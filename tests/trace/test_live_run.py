@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import PROCESSOR_NAMES, SamplingParams
 from miniinfer.engine.lookup import pattern_row
 from miniinfer.errors import BadInputError
 from miniinfer.trace import live_run as live
@@ -282,7 +282,8 @@ def test_stages_and_recording_add_up_to_the_time_from_start_to_record():
     run.step()
     (meta,) = run.steps
     stages = len(run.engine.program)
-    kept_behind = 2 + 2 * run.info.model.num_layers  # schedule and sample; write_kv and attn_pattern of each layer
+    # schedule, sample and each processor; write_kv and attn_pattern of each layer
+    kept_behind = 2 + len(PROCESSOR_NAMES) + 2 * run.info.model.num_layers
     assert readings.index("read") == stages + kept_behind + 1, "no stage waits for its time"
     assert meta.step_ms == sum(meta.stage_ms.values()) == stages * 1000
     assert meta.recording_ms == (kept_behind + 1) * 1000
