@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from miniinfer.checks import array, exactly, maybe, whole
-from miniinfer.errors import ModelFileError
+from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.strangers import read_file
 from miniinfer.trace.files.header import (
     FINISHED,
@@ -44,6 +45,7 @@ FORMAT, VERSION = "miniinfer-trace", 2
 VERSIONS = (1, VERSION)  # those that are read; version 1 kept all rows, and said less of where it came from
 MOST_FILE_BYTES = 48 * 2**20
 MOST_BYTES = 160 * 2**20  # unpacked, in all
+ARRAY_HEAD = 128  # bytes before the numbers of an array
 MEMBERS = {
     "header.json": 24 * 2**20, "pattern": 96 * 2**20, "head": 48 * 2**20, "maps": 64 * 2**20, "norms": 48 * 2**20,
     "probs": 4 * (MOST_POSITIONS + 1) + 128,
@@ -61,7 +63,9 @@ def save_trace(run: Run, path: Path, origin: Origin | None = None) -> None:
 
 
 def trace_bytes(run: RecordedRun) -> bytes:
-    """The run file of a recording."""
+    """The run file of a recording. Raises BadInputError for one so long that its file could not be opened again."""
+    if len(run.head_pattern) * (len(run.head_pattern) + 1) // 2 + ARRAY_HEAD > MEMBERS["head"]:
+        run = dataclasses.replace(run, head=None, head_pattern=())
     text = header_text(run, {"format": FORMAT, "version": VERSION}).encode()
     kept = [rows.reshape(-1) for rows in run.pattern if rows is not None]
     arrays = {
@@ -73,9 +77,13 @@ def trace_bytes(run: RecordedRun) -> bytes:
         arrays["head"] = np.concatenate(run.head_pattern)
     if run.maps is not None:
         arrays["maps"] = run.maps.maps
+    sizes = {name: array.nbytes + ARRAY_HEAD for name, array in arrays.items()}
     out = io.BytesIO()
-    write_arrays(out, arrays)
-    return out.getvalue()
+    if all(size <= MEMBERS[name] for name, size in sizes.items()) and sum(sizes.values()) <= MOST_BYTES:
+        write_arrays(out, arrays)
+        if out.tell() <= MOST_FILE_BYTES:
+            return out.getvalue()
+    raise BadInputError("This run is too long for a run file; its tables can be saved in the menus of the panels.")
 
 
 def load_trace(path: Path) -> RecordedRun:

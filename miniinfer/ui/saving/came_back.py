@@ -12,6 +12,7 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.saving.view import Wanted
 
 if TYPE_CHECKING:
+    from miniinfer.trace.run import RunInfo
     from miniinfer.ui.sessions.session import Session
 
 MOST_LOST = 64  # steps; a process that is killed loses what was not saved within the last third of a second
@@ -29,6 +30,7 @@ def came_back(session: Session, saved: SavedRun, run: LiveRun, wanted: Wanted, s
             "Its tokens, draws and times are those of the first run; keys, values and attention were computed again "
             f"({1000 * (time.perf_counter() - started):,.0f} ms)."
         )
+    told += rounding(run.info)
     before = saved.model.backend
     if before is not None and before != run.info.backend:
         told += (
@@ -36,6 +38,13 @@ def came_back(session: Session, saved: SavedRun, run: LiveRun, wanted: Wanted, s
             "and from here on a draw that is close may fall otherwise."
         )
     return told + lost
+
+
+def rounding(info: RunInfo) -> str:
+    """What is to be said of later draws where one prefill for many steps does not give the steps' own bits nearly."""
+    if info.dtype == "float32":
+        return ""
+    return f" In {info.dtype} one prefill rounds otherwise than those steps did, so a later draw may fall otherwise."
 
 
 def _steps_again(session: Session, run: LiveRun, step: int) -> str:

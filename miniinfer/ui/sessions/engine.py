@@ -15,6 +15,7 @@ from miniinfer.trace.parts import Parts
 from miniinfer.trace.sleep import fall_asleep
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside.hold import InsideHold
+from miniinfer.ui.saving.came_back import rounding
 from miniinfer.ui.sessions.engine_config import backend_again, backend_for, config_for
 from miniinfer.ui.sessions.run_log import log_event
 
@@ -137,7 +138,7 @@ class SessionEngine(ABC):
             said.append(
                 f"While this tab was idle, the memory of {quoted(run.info.name)} was lent to others. It is back at "
                 f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention "
-                f"were computed again ({woken[run.info.run_id]:,.0f} ms)."
+                f"were computed again ({woken[run.info.run_id]:,.0f} ms).{rounding(run.info)}"
             )
         if self.batch.lent:
             self.batch.lent = False

@@ -9,6 +9,7 @@ import pytest
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.store.faults import StoreError
+from miniinfer.ui.saving.came_back import rounding
 from miniinfer.ui.saving.model_of_run import check_model_file, file_of, where_it_is_now
 from miniinfer.ui.saving.view import saved_view
 from miniinfer.ui.sessions.session import Session
@@ -144,6 +145,14 @@ def test_a_run_keeps_its_backend_whatever_is_chosen_for_new_ones(visit, monkeypa
     assert asked == [("torch",)]
     assert session.timeline.current.info.backend == "torch"
     session.backend = "auto"
+
+
+def test_what_rounds_otherwise_says_so(visit):
+    session = visit()
+    session.new_run("Once", SHORT, chat=False, one_pass=True)
+    info = session.timeline.current.info
+    assert rounding(info) == ""
+    assert "In packed one prefill rounds otherwise" in rounding(replace(info, dtype="packed"))
 
 
 def test_a_home_that_nobody_has(left, monkeypatch):

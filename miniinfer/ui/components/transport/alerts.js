@@ -17,7 +17,7 @@ export function createAlerts() {
   function look() {
     frame = 0;
     const places = [...document.querySelectorAll(WATCHED)];
-    const sentences = places.flatMap((place) => [...place.querySelectorAll(SENTENCES)].map((el) => el.textContent.trim()));
+    const sentences = places.flatMap((place) => [...place.querySelectorAll(SENTENCES)].filter((el) => !el.closest("button")).map((el) => el.textContent.trim()));
     const now = new Set(sentences.filter(Boolean));
     const fresh = [...now].filter((sentence) => !before.has(sentence));
     before = now;

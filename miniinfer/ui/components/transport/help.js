@@ -9,7 +9,18 @@ const EVERYWHERE = [
   [["Esc"], "close what is open"],
 ];
 
-/** {root, open(), keys: the group to bind}. The dialog is modal: the browser keeps the focus inside, Esc closes it. */
+// Streamlit's own keys, on pages that have a table.
+const TABLE = {
+  inside: true,
+  title: "In a table that has the focus (Tab)",
+  ready: () => document.querySelector("[data-testid='stDataFrame']") !== null,
+  keys: [
+    { key: [], shown: ["← ↑ ↓ →"], does: "walk from cell to cell" },
+    { key: [], shown: ["Shift", "Space"], does: "choose the row, where rows can be chosen" },
+  ],
+};
+
+/** {root, open(), groups: to bind}. The dialog is modal: the browser keeps the focus inside, Esc closes it. */
 export function createHelp() {
   const close = h("button", { type: "button", class: "close", text: "Close", "data-testid": "help-close" });
   const body = h("div", { class: "help-body" });
@@ -44,8 +55,8 @@ export function createHelp() {
     close.focus();
   }
 
-  const keys = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
-  return { root, open, keys };
+  const help = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
+  return { root, open, groups: [help, TABLE] };
 }
 
 function section(title, lines, i) {
