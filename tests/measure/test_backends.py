@@ -38,6 +38,7 @@ class Twice(TorchBackend):
     """Torch, with one stage that does its work twice and one that takes its time."""
 
     name = "twice"
+    group_cost = TORCH.group_cost
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         def slow(engine, state):  # type: ignore[no-untyped-def]
