@@ -1,8 +1,8 @@
 """The SQLite file of saved runs, and of each session's batch: write-ahead log, used from any thread through one
 connection and a lock.
 
-A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone;
-marked runs are dropped for good when the file is opened again a day later. A batch is kept for a week after it changed.
+A crash in the middle of a write leaves the last whole state. Deleting only marks a run, so that it can be undone; a day
+later it is dropped for good. A batch is kept for a week after it changed. What is dropped is overwritten.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from miniinfer.errors import BadInputError
 from miniinfer.store.faults import RunRefusedError, StoreError, store_error
-from miniinfer.store.opening import KEPT_BATCH_SECONDS, ORPHANS, open_file
+from miniinfer.store.opening import NOBODYS, ORPHANS, drop_old, open_file
 from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
@@ -88,7 +88,7 @@ class RunStore:
                     "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
-                self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
+                drop_old(self._db, now)
                 self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
@@ -159,10 +159,18 @@ class RunStore:
     def restore(self, session: str, run_id: str) -> None:
         self._write("UPDATE runs SET deleted = NULL WHERE session = ? AND run_id = ?", session, run_id)
 
+    def owner_of(self, session: str) -> str | None:
+        """The browser that the runs of this session belong to, if that is known."""
+        rows = self._read("SELECT owner FROM owners WHERE session = ?", session)
+        return str(rows[0][0]) if rows else None
+
     def purge(self, owner: str | None = None) -> None:
-        """Drop deleted runs for good, now."""
+        """Drop deleted runs for good, now, and whose they were; the write-ahead log forgets them too. The sessions that
+        are open say again whose they are (`own`) when something of theirs is saved next."""
         self._write(f"DELETE FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
         self._write(ORPHANS)
+        self._write(NOBODYS)
+        self._write("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def keep_measurement(self, session: str, run_id: str, view: str, data: str) -> None:
         """What was measured beside a run, in place of what was measured before. Nothing in a file at its limit."""

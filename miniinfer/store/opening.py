@@ -30,6 +30,8 @@ ORPHANS = (
     "DELETE FROM measurements WHERE NOT EXISTS "
     "(SELECT 1 FROM runs WHERE runs.session = measurements.session AND runs.run_id = measurements.run_id)"
 )
+# Whose a session was, when nothing of it is left.
+NOBODYS = "DELETE FROM owners WHERE session NOT IN (SELECT session FROM runs UNION SELECT session FROM batches)"
 
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, bool]:
@@ -76,6 +78,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         )
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
+    db.execute("PRAGMA secure_delete=ON")  # what was deleted for good is zeros, not free pages with a prompt
     try:
         _bring_up_to_date(db, version)
     except sqlite3.Error as error:
@@ -94,6 +97,13 @@ def _bring_up_to_date(db: sqlite3.Connection, version: int) -> None:
         db.execute("CREATE INDEX IF NOT EXISTS by_turn ON runs (turn)")
         db.execute("COMMIT")
         db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-    db.execute("DELETE FROM runs WHERE deleted < ?", (time.time() - KEPT_DELETED_SECONDS,))
-    db.execute(ORPHANS)
-    db.execute("DELETE FROM batches WHERE updated < ?", (time.time() - KEPT_BATCH_SECONDS,))
+    db.execute("CREATE INDEX IF NOT EXISTS by_deleted ON runs (deleted) WHERE deleted IS NOT NULL")
+    drop_old(db, time.time())
+    for left_over in (ORPHANS, NOBODYS):
+        db.execute(left_over)
+
+
+def drop_old(db: sqlite3.Connection, now: float) -> None:
+    """What was deleted a day ago, and batches that nobody has touched for a week."""
+    db.execute("DELETE FROM runs WHERE deleted < ?", (now - KEPT_DELETED_SECONDS,))
+    db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
 from miniinfer.store.faults import StoreError
+from miniinfer.ui.hosting.browser_name import COOKIE, is_browser_name
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
 from miniinfer.ui.sessions.session import Session
 
@@ -18,8 +17,6 @@ NOT_THERE = (
 )
 RELOAD = "Then load this page again: its address brings the run back."
 MOST_DIGITS = 9
-BROWSER = "miniinfer_browser"  # the cookie that transport/browser.js writes
-BROWSER_NAME = re.compile(r"[\w-]{12}", re.ASCII)
 
 
 def place_of(session: Session) -> dict[str, str]:
@@ -47,9 +44,11 @@ def read_address(session: Session) -> None:
     if before is session:
         return
     st.session_state["session"] = session
-    named = str(st.context.cookies.get(BROWSER, ""))
-    if BROWSER_NAME.fullmatch(named):
+    named = str(st.context.cookies.get(COOKIE, ""))
+    if is_browser_name(named):
         session.keeper.browser = named
+    elif before is not None:
+        session.keeper.browser = before.keeper.browser
     token, run_id, step = (st.query_params.get(name) for name in ("s", "run", "step"))
     number = int(step) if step is not None and step.isdecimal() and len(step) <= MOST_DIGITS else None
     with session.lock:

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, app_process, free_port, home_with_models
+from tests.browser.conftest import READY, Visit, app_process, free_port, home_with_models
 
 
 def tokens(page):
@@ -59,6 +59,28 @@ def test_a_reload_brings_the_run_back_at_its_cursor_and_a_second_tab_gets_a_copy
     assert re.search(r"s=([\w-]+)", other.page.url).group(1) != re.search(r"s=([\w-]+)", url).group(1)
     tab.expect_step("step 5")
     assert len(tokens(page)) == len(before), "the first one's run is as it was"
+
+
+def test_a_server_that_asks_for_its_phrase_again_is_loaded_anew(visit):
+    """As one that was started again does: no websocket is let in any more, and the rest is answered with 401."""
+    tab = visit()
+    sockets = []
+
+    def connect(socket):
+        if sockets:
+            socket.close()
+        else:
+            sockets.append((socket, socket.connect_to_server()))
+
+    tab.page.route_web_socket(re.compile("_stcore/stream"), connect)
+    page = tab.open()
+    page.route("**/_stcore/host-config", lambda route: route.fulfill(status=401, body="Pass phrase"))
+    with page.expect_navigation(timeout=READY):
+        sockets[0][0].close()
+        sockets[0][1].close()
+    page.goto("about:blank")
+    assert all("401" in error for error in tab.errors)
+    tab.errors.clear()
 
 
 def test_a_dropped_connection_comes_back_by_itself(visit):

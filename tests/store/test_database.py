@@ -229,6 +229,30 @@ def test_half_a_character_is_found_nowhere(store):
     assert len(store.lines("\u202e")) == 1
 
 
+def test_what_was_removed_for_good_is_in_no_file_any_more(store, path):
+    """Not in a free page, not in the write-ahead log; and whose it was is forgotten with it."""
+    store.save([saved("r1", "mine", prompt="needle " * 3000), saved("r1", "yours", prompt="other")])
+    store.save([saved("r1", "mine", prompt="needle " * 3000, cursor=1)])
+    store.own("mine", "browser-a")
+    store.own("yours", "browser-b")
+    assert any(b"needle" in each.read_bytes() for each in path.parent.iterdir())
+    store.delete("mine", "r1")
+    store.purge("browser-a")
+    assert [each.name for each in path.parent.iterdir() if b"needle" in each.read_bytes()] == []
+    assert (store.owner_of("mine"), store.owner_of("yours")) == (None, "browser-b")
+
+
+def test_a_server_that_runs_for_days_drops_what_was_deleted_a_day_ago(store, monkeypatch):
+    store.save([saved("r1"), saved("r2")])
+    store.delete("s1", "r1")
+    store.save([saved("r2", cursor=1)])
+    assert store.num_deleted() == 1
+    later = time.time() + opening.KEPT_DELETED_SECONDS + 1
+    monkeypatch.setattr(opening.time, "time", lambda: later)
+    store.save([saved("r2", cursor=0)])
+    assert store.num_deleted() == 0
+
+
 def test_measurements_stay_with_their_run_and_go_with_it(store):
     store.save([saved("r1")])
     for data in ("old", "new"):

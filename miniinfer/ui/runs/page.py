@@ -13,6 +13,7 @@ import streamlit as st
 from miniinfer.errors import MiniInferError
 from miniinfer.figures.quoting import isolated, quoted
 from miniinfer.store.database import RunLine
+from miniinfer.ui.room import more_rows
 from miniinfer.ui.runs.actions import delete_run, duplicate_run, link_to, load_run, rename_run, undo_delete
 from miniinfer.ui.runs.import_run import draw_examples, draw_import
 from miniinfer.ui.runs.take_away import draw_take_away
@@ -29,7 +30,7 @@ CHOSEN, DELETED, SAID = "runs_chosen", "runs_deleted", "runs_said"
 
 def draw_runs(session: Session) -> None:
     with st.container(key="page_body"), st.container(key="runs"):
-        st.subheader("Which runs are saved?", anchor=False)
+        st.title("Which runs are saved?", anchor=False)
         saved = session.keeper.saved
         if saved is None:
             st.text("Runs are not saved here.")
@@ -75,9 +76,9 @@ def _draw(session: Session, saved: SavedRuns) -> None:
             "A run is saved by itself as soon as you step it, branch from it or start it in the side panel. It will be "
             "listed here, and its address brings it back."
         )  # fmt: skip
-    else:
-        _table(session, saved, lines)
     _size(saved, owner, len(lines), more, *facts)
+    if lines:
+        _table(session, saved, lines)
     chosen = st.session_state.get(CHOSEN)
     line = next((line for line in lines if (line.session, line.run_id) == chosen), None)
     if line is not None:
@@ -106,10 +107,11 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
         }
     )
     keys = [(line.session, line.run_id) for line in lines]
+    most = SHOWN + more_rows(ROW)
     # A key of its own for each order of rows: a choice is a row number, and must not slip to another run.
     st.dataframe(
         frame, key=f"runs_table_{abs(hash(tuple(keys)))}", hide_index=True, width="stretch", placeholder="",
-        row_height=ROW, height="content" if len(lines) <= SHOWN else whole_rows(SHOWN),
+        row_height=ROW, height="content" if len(lines) <= most else whole_rows(most),
         selection_mode="single-row", on_select=lambda: _choose(keys),
         column_config={
             "name": st.column_config.TextColumn(width=180),
@@ -137,7 +139,7 @@ def _size(saved: SavedRuns, owner: str | None, shown: int, more: bool, used: int
             "are computed again when a run is opened."
         )
         if deleted and st.button(f"Remove {deleted:,} deleted for good", key="runs_purge"):
-            _act(lambda: saved.ask(lambda store: store.purge(owner)), "Deleted runs were removed for good.")
+            _act(lambda: saved.purge(owner), "Deleted runs were removed for good.")
             st.session_state.pop(DELETED, None)
             st.rerun()
 

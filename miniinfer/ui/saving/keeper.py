@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from miniinfer.errors import MiniInferError
@@ -115,6 +116,10 @@ class RunKeeper:
         if isinstance(run, LiveRun) and run.info.run_id not in self._quiet:
             self.changed(run)
 
+    def keeps(self, run: LiveRun) -> bool:
+        """Whether it comes back after it has left memory."""
+        return self.saved is not None and run.info.run_id in self._models.keys() - self._quiet
+
     def leaving_memory(self, runs: Sequence[LiveRun]) -> None:
         """Called before runs are released: they stay in the list and come back when they are opened."""
         if self.saved is None or not runs:
@@ -123,7 +128,7 @@ class RunKeeper:
         for run in runs:
             run_id = run.info.run_id
             self._written.pop(run_id, None)
-            if run_id in self._models and run_id not in self._quiet and not self._session.closed:
+            if self.keeps(run) and not self._session.closed:
                 cursor = self._session.timeline.cursor_of(run_id)
                 form = saved_form(run, self.token, self._models[run_id], self._created[run_id], cursor)
                 if form is not None:
@@ -201,10 +206,9 @@ class RunKeeper:
                 forced_token=run.forced_token if parent else None, cursor=cursor, created=time.time(),
             )
             ids[run.run_id] = new
-        copies = [self.waiting[new] for new in ids.values()]
         if self.saved is not None:
             self.saved.own(self.token, self.browser)
-            self.saved.ask(lambda store: store.save(copies))
+            self.saved.ask(lambda store: store.save([self.waiting[new] for new in ids.values()]))
         return ids[path[-1].run_id]
 
     def _load(self, token: str) -> list[SavedRun]:
@@ -244,7 +248,7 @@ class RunKeeper:
         try:
             for each in path_to(self.waiting, wanted.run_id):
                 try:
-                    run = self._restore(each)
+                    run = session.with_room(partial(self._restore, each))
                 except MiniInferError:
                     if each is saved:
                         raise

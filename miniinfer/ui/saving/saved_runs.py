@@ -100,6 +100,11 @@ class SavedRuns:
             self.store.own(token, browser)
             self._owned[token] = browser
 
+    def purge(self, owner: str | None) -> None:
+        """Drop deleted runs for good, of this browser or (None) of everybody. Raises StoreError."""
+        self.ask(lambda store: store.purge(owner))
+        self._owned.clear()
+
     # Whose address it is
 
     def connect(self, token: str, session: Session) -> None:
@@ -113,7 +118,11 @@ class SavedRuns:
             return None if found is None or found.leaving else found
 
     def take_over(self, token: str, session: Session) -> bool:
-        """Give the token to this session, unless another one is connected under it."""
+        """Give the token to this session, unless another one is connected under it. On a server that is open to others
+        it stays with the browser that it began in. Raises StoreError."""
+        owner = self._usable().owner_of(token) if self.shared else None
+        if owner is not None and owner != session.keeper.browser:
+            return False
         with self._lock:
             found = self._connected.get(token)
             if found is not None and found is not session and not found.leaving:

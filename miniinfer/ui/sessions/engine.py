@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, DeviceLostError
 from miniinfer.figures.quoting import quoted
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.parts import Parts
@@ -47,7 +48,7 @@ class SessionEngine(ABC):
     queue_place: QueuePlace
     waking: Waking
     block_size: int
-    backend: str  # of the next new run: torch, native or auto
+    backend: str  # of the next new run: a key of config.BACKENDS
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
@@ -60,18 +61,22 @@ class SessionEngine(ABC):
 
     def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T:
         """quick: a job of a few milliseconds that shows what a step has just made; it need not wait in line again."""
-        self.last_used = time.monotonic()
-        try:
+        with self._using():
             return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting, quick=quick)
-        finally:
-            self.last_used = time.monotonic()
 
     def in_engine_in_parts(self, work: Callable[[], Parts[T]]) -> T:
         """What takes longer than a step: other tabs' jobs come in between its parts."""
+        with self._using():
+            return self.host.worker.call_in_parts(work, key=self.session_id, slow=self.queue_place.while_waiting)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
         self.last_used = time.monotonic()
         try:
-            slow = self.queue_place.while_waiting
-            return self.host.worker.call_in_parts(work, key=self.session_id, slow=slow)
+            yield
+        except DeviceLostError:
+            self.host.device_lost = True
+            raise
         finally:
             self.last_used = time.monotonic()
 

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -27,6 +28,7 @@ from miniinfer.ui.sessions.end import close_soon
 from miniinfer.ui.sessions.engine import CLOSED, SessionEngine
 from miniinfer.ui.sessions.memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.sessions.page_first import PAGE_FIRST
 from miniinfer.ui.sessions.queue_place import QueuePlace
 from miniinfer.ui.sessions.run_facts import branch_name, leaves, run_info, short_name
 from miniinfer.ui.sessions.run_log import log_event
@@ -81,6 +83,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
 
     def request_model(self) -> None:
         """Ask for the chosen model, once: a load that failed is tried again when the user says so, not on reruns."""
+        PAGE_FIRST.drawn()
         with self.lock:
             if self._requested != self.key and not self.closed:
                 self._requested = self.key
@@ -152,7 +155,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(edit.step)
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
+            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))))
             self._add(branch, cursor=edit.step)
             self.note = leaves(looked, run, edit)
 
@@ -161,7 +164,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(step)
             run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
+            work = partial(force_tokens, run, step, token_ids, run_id, name)
+            branch = self.with_room(lambda: self.in_engine_in_parts(work))
             self._add(branch, cursor=len(branch.steps))
             self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
 
@@ -232,7 +236,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.in_engine_in_parts(run.step_in_parts):
+                    if not self.with_room(partial(self.in_engine_in_parts, run.step_in_parts)):
                         break
             finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)
@@ -241,6 +245,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.timeline.cursor = min(want, len(run.steps) if run else 0)
         if run is not None and len(run.steps) > before and not quiet:
             self.note = None
+            self.host.device_lost = False
             self.keeper.changed(run)
             kind, new = "finished" if run.finish_reason else "step", run.steps[-1]
             log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)

@@ -83,6 +83,24 @@ def test_the_ask_that_wakes_it_is_answered_and_the_note_says_why_it_took_longer(
     assert session.note is None, "said once"
 
 
+def test_a_long_run_wakes_in_parts_and_who_needs_it_meanwhile_does_the_rest(session):
+    session.new_run("word " * 40, HOT, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    run, worker = session.timeline.current, session.host.worker
+    before = outcome(run)
+    assert session.give_up_memory()
+    work = session.waking._awaken(run)
+    worker.call(lambda: [next(work), next(work)])
+    assert run.asleep
+    worker.submit(lambda: None, key="somebody else").result(30)  # comes in between
+    assert worker.call(lambda: len(run.records)) == 2, "asked for in the engine's thread: it cannot wait for the rest"
+    assert not run.asleep
+    worker.call(lambda: list(work))
+    assert list(session.waking.woken) == ["r2"]
+    assert outcome(run) == before
+    session._engine.check()
+
+
 def test_a_tree_comes_back_as_a_tree(session):
     session.step_to(6, math.inf)
     session.branch(ForceToken(3, 11))

@@ -47,6 +47,11 @@ export class Asks {
     return this.inflight !== null;
   }
 
+  /** Something that the panels show or may save is still to come. */
+  get lacking() {
+    return this.#needs().length > 0;
+  }
+
   /** An answer came. Returns true when it answers the newest ask and the user has not moved since. */
   answered(n) {
     if (!this.inflight) return n >= this.n && this.told === this.#bus.cursor;

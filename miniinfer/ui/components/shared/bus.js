@@ -128,6 +128,8 @@ class Bus {
     const cameBack = was?.kind === "saved" && was.id === header.run.id && header.run.kind !== "saved";
     if (isNew || cameBack) this.#switched(header, (isFirst && this.#touched) || wentLive || cameBack);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
+    // Steps that were made on another page have been on screen there.
+    if (this.history) this.history.seen = Math.max(this.history.seen, this.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
     this.#settleTarget();
