@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from miniinfer.errors import MiniInferError
+from miniinfer.errors import MiniInferError, tame
 from miniinfer.store.database import RunLine
 from miniinfer.ui.runs.actions import delete_run, duplicate_run, link_to, load_run, rename_run, undo_delete
 from miniinfer.ui.runs.import_run import draw_examples, draw_import
@@ -66,7 +66,7 @@ def _draw(session: Session, saved: SavedRuns) -> None:
     _undo(session, saved)
     if not lines:
         st.text(
-            f"No saved run has “{search.strip()}” in its name, prompt or model." if search.strip() else
+            f"No saved run has “{tame(search.strip())}” in its name, prompt or model." if search.strip() else
             "A run is saved by itself as soon as you step it, branch from it or start it in the side panel. It will be "
             "listed here, and its address brings it back."
         )  # fmt: skip
