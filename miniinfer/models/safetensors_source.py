@@ -62,6 +62,9 @@ class SafetensorsSource:
     def stored_as(self, name: str) -> str:
         return self.types[name]
 
+    def stored_bytes(self, name: str) -> int:
+        return self._places[name][1].nbytes
+
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         with self._clock.phase("read"):
             matrix = self._stored(name)

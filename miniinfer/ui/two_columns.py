@@ -16,6 +16,7 @@ from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
@@ -45,13 +46,15 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
     if comparison.pairs:
         st.plotly_chart(
             comparison_figure(
-                comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT, " and ".join(sorted(set(kinds)))
+                comparison, palette(dark=st.context.theme.type == "dark"), roomy(HEIGHT, 2),
+                " and ".join(sorted(set(kinds))),
             ),
             key="compare_figure", config=PLOT,
             alt="What each run's token had, and how far apart the distributions were",
         )
     source = _source(kinds)
-    draw_comparison_table(comparison, ("A", "B"), source, height=TABLE if len(comparison.pairs) > MANY else None)
+    height = roomy(TABLE, 2) if len(comparison.pairs) > MANY else None
+    draw_comparison_table(comparison, ("A", "B"), source, height)
 
 
 def _source(kinds: Sequence[Provenance]) -> Provenance | Mapping[Provenance, str]:

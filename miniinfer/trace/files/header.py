@@ -86,7 +86,7 @@ def read_info(value: Any) -> RunInfo:
         context_length=whole(v["context_length"], 1, MOST_SIZE), chat=true_or_false(v["chat"]),
         prompt=text(v["prompt"], MOST_PROMPT), num_prompt_tokens=whole(v["num_prompt_tokens"], 1, MOST_POSITIONS),
         params=params, one_pass=true_or_false(v["one_pass"]), default_head=head, edit=edit,
-        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of("torch", "native")(v["backend"]),
+        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of("torch", "native", "graph")(v["backend"]),
     )
 
 

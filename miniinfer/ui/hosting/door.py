@@ -18,6 +18,6 @@ def open_session() -> Session:
             return get_session()
     except BadInputError as error:
         closed = str(error)
-    st.subheader("MiniInfer", anchor=False)
+    st.title("MiniInfer", anchor=False)
     st.text(closed)
     st.stop()

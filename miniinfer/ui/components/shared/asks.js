@@ -32,11 +32,13 @@ export class Asks {
   /** Branch: force this token as the one chosen in that step. A second click before the answer is the same wish. */
   force(step, token) {
     if (this.#once.force || this.inflight?.body.force) return;
+    this.#bus.coming.forget();
     this.#once.force = { step, token };
     this.request();
   }
 
   open(run) {
+    this.#bus.coming.forget();
     this.#once.open = run;
     this.request();
   }

@@ -51,7 +51,7 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
   const link = linked ? item("Copy link to this moment", `${id}-copy-link`, () => copyLink()) : null;
   const svg = picture ? item("Save picture as SVG", `${id}-save-svg`, () => saveVector()) : null;
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
-  back.addEventListener("click", () => toggle.click());
+  back.addEventListener("click", () => (toggle.click(), button.focus())); // it goes, and the focus would go with it
   const button = h(
     "button",
     {
