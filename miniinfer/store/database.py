@@ -73,8 +73,10 @@ class RunLine:
 class RunStore:
     """Saved runs in one file. Every method raises StoreError, one sentence, if the file cannot be used."""
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, *, hidden: bool = False) -> None:
+        """hidden: sentences do not say where the file lies, for strangers read them."""
         self.path = path
+        self._name = "The saved runs of this server" if hidden else f"Saved runs ({path})"
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         try:
@@ -99,7 +101,7 @@ class RunStore:
         version = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version > SCHEMA_VERSION:
             raise StoreError(
-                f"{self.path} was written by a newer MiniInfer (version {version} of its format): use that one, or "
+                f"{self._name} were written by a newer MiniInfer (version {version} of its format): use that one, or "
                 "set MINIINFER_HOME to another folder."
             )
         self._db.execute("PRAGMA journal_mode=WAL")
@@ -272,7 +274,7 @@ class RunStore:
     def _error(self, error: Exception) -> StoreError:
         if isinstance(error, StoreError):
             return error
-        text = str(error)
+        text = str(getattr(error, "strerror", None) or error)  # of a file: without its path
         if isinstance(error, UnicodeError):
             return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
         if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
@@ -288,4 +290,4 @@ class RunStore:
         else:
             way_out = text
         going_on = "What is on screen goes on, but is not saved until then."
-        return StoreError(f"Saved runs ({self.path}): {way_out}. {going_on}")
+        return StoreError(f"{self._name}: {way_out}. {going_on}")

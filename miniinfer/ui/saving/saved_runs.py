@@ -60,7 +60,7 @@ class SavedRuns:
             if self._store is None and time.monotonic() > self._tried + TRY_AGAIN_SECONDS:
                 self._tried = time.monotonic()
                 try:
-                    self._store = RunStore(self._path())
+                    self._store = RunStore(self._path(), hidden=self.shared)
                     self._failed = None
                 except MiniInferError as error:
                     self._failed = str(error)
