@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from miniinfer.ui.model_report import draw_held_models, draw_model_report
+from miniinfer.ui.model_report import draw_backend, draw_held_models, draw_model_report
 from miniinfer.ui.pages import enter_page
 
 session = enter_page()
@@ -14,3 +14,4 @@ with st.container(key="page_body"):
     else:
         draw_held_models(session)
         draw_model_report(session.model)
+        draw_backend(session.model, session.backend)

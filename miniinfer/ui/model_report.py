@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from miniinfer.models.display import tame
+from miniinfer.config import BACKENDS
+from miniinfer.errors import MiniInferError, tame
+from miniinfer.native.choose import backend_sentence
 from miniinfer.provenance import Provenance
 from miniinfer.ui.room import more_rows
+from miniinfer.ui.sessions.engine_config import backend_for
 from miniinfer.ui.table_twin import ROW, draw_table_twin, whole_rows
 
 if TYPE_CHECKING:
@@ -26,6 +29,8 @@ def draw_model_report(model: LoadedModel) -> None:
     """model.report, and nothing that is not in it."""
     report = model.report
     st.text(f"{model.name} · {model.device.upper()} · {model.dtype} · {tame(model.source.name)}")
+    if model.conversion is not None:
+        st.text(model.conversion.sentence)
     left, middle, right = st.columns(3)
     with left:
         _draw_pairs("Tensors in the file, by storage type (computed)", _pairs(report.tensor_types, "type", "tensors"))
@@ -43,6 +48,17 @@ def draw_model_report(model: LoadedModel) -> None:
         _draw_facts(model)
     with kept:
         _draw_kept(model)
+
+
+def draw_backend(model: LoadedModel, asked: str) -> None:
+    """What computes the next new run: what was asked for, what that is here, and how it stands with it."""
+    try:
+        name = backend_for(model, asked).name
+    except MiniInferError as error:
+        st.text(f"Backend {asked}: {error}")
+        return
+    chosen = f"{name} (chosen by auto)" if asked == "auto" else name
+    st.text(f"Backend of new runs: {chosen}. {BACKENDS[name]} {backend_sentence(asked)}")
 
 
 def _draw_facts(model: LoadedModel) -> None:

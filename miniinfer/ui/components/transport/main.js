@@ -5,6 +5,7 @@ import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
 import { getKeys } from "../shared/keys.js";
 import { promptly } from "../shared/promptly.js";
+import { keepNumbers } from "../shared/numberfields.js";
 import { readTheme } from "../shared/theme.js";
 import { keepWellFormed } from "../shared/wellformed.js";
 import { createAlerts } from "./alerts.js";
@@ -12,12 +13,14 @@ import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
 import { keepPopovers } from "./popovers.js";
+import { askForPhraseAgain } from "./readmit.js";
 import { rememberBrowser } from "./browser.js";
 import { roomOf, watchRoom } from "./room.js";
 
 const mounts = new WeakMap();
 
-export default function transport({ data, parentElement, setTriggerValue }) {
+export default function transport({ data: sent, parentElement, setTriggerValue }) {
+  const data = sent?.[0]; // ui/mount.py says why it comes in a list
   const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
@@ -71,6 +74,8 @@ function build(bus, parent) {
     ...mount.help.groups.map((group) => getKeys().add(group)),
     keepAddress(bus),
     keepWellFormed(),
+    keepNumbers(),
+    askForPhraseAgain(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
     keepPopovers(),
     watchRoom(() => {
