@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import unicodedata
 
 from miniinfer.errors import BadInputError
 
@@ -24,9 +25,11 @@ def make_verifier(phrase: str) -> str:
 def matches(phrase: str, verifier: str) -> bool:
     """Whether this is the phrase, compared in constant time. A phrase that is too long is hashed all the same, cut."""
     salt, _, expected = verifier.partition(".")
-    return hmac.compare_digest(_hash(phrase[:MOST], bytes.fromhex(salt)), bytes.fromhex(expected))
+    same = hmac.compare_digest(_hash(phrase[:MOST], bytes.fromhex(salt)), bytes.fromhex(expected))
+    return same and len(phrase) <= MOST
 
 
 def _hash(phrase: str, salt: bytes) -> bytes:
-    secret = phrase.encode("utf-8", "surrogatepass")
+    # One keyboard sends "ü" as one character, another as two.
+    secret = unicodedata.normalize("NFC", phrase).encode("utf-8", "surrogatepass")
     return hashlib.scrypt(secret, salt=salt, n=_N, r=_R, p=_P, dklen=_HASH_BYTES)

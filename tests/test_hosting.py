@@ -28,6 +28,8 @@ def test_only_the_phrase_itself_matches_and_nothing_tells_it():
     for other in ("", "grün und lan", "grün und langg", "x" * 10**6, "\ud800"):
         assert not matches(other, verifier)
     assert "lang" not in verifier
+    assert matches("gru\u0308n und lang", verifier), "another keyboard's spelling of the same letter"
+    assert not matches("x" * 257, make_verifier("x" * 256))
     assert make_verifier("grün und lang") != verifier, "salted"
 
 

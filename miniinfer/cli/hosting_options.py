@@ -110,6 +110,6 @@ def _phrase(options: argparse.Namespace) -> str:
 
 def _from_file(name: str) -> str:
     try:
-        return Path(name).expanduser().read_text("utf-8").split("\n", 1)[0].rstrip("\r")
+        return Path(name).expanduser().read_text("utf-8-sig").split("\n", 1)[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"The pass phrase cannot be read from {name} ({error}).") from error

@@ -12,28 +12,11 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
     from miniinfer.trace.recorder import Recorder
 
-SHORT_STEP = 8  # tokens: a step of so many takes no longer than one layer of a long prompt
-
 
 def recorded_step(engine: Engine, seq: Sequence, recorder: Recorder) -> Parts[StepState | None]:
-    """The committed step, None if there is nothing to do; `recorder.record` then gives what it saw.
+    """The committed step, None if there is nothing to do; `recorder.record` then gives what it saw."""
+    from miniinfer.engine.step_parts import advanced_in_parts
 
-    A step of many tokens stops before each layer; what its parts compute is what one go computes. Given up in between,
-    nothing has happened.
-    """
     recorder.start()
     state = engine.begin_step(only=seq)
-    if state is None:
-        return None
-    engine.advance(state, until=1, observer=recorder)  # `schedule`, which says how many tokens they are
-    if sum(part.num_tokens for part in state.scheduled) > SHORT_STEP:
-        program = engine.program
-        for stop in (index for index, stage in enumerate(program) if stage.name == "attn_norm"):
-            engine.advance(state, until=stop, observer=recorder)
-            try:
-                yield stop / len(program)
-            except GeneratorExit:
-                engine.abandon(state)
-                raise
-            recorder.resume()
-    return engine.advance(state, observer=recorder)
+    return None if state is None else (yield from advanced_in_parts(engine, state, recorder, recorder.resume))

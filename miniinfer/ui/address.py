@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.store.faults import StoreError
+from miniinfer.ui.hosting.browser_name import COOKIE, is_browser_name
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
 from miniinfer.ui.sessions.session import Session
 
@@ -15,14 +15,15 @@ NOT_THERE = (
     "ended (open its file again), or this is another computer or folder. The page Runs lists those that are saved; "
     "this is the example."
 )
+RELOAD = "Then load this page again: its address brings the run back."
 MOST_DIGITS = 9
-BROWSER = "miniinfer_browser"  # the cookie that transport/browser.js writes
-BROWSER_NAME = re.compile(r"[\w-]{12}", re.ASCII)
 
 
 def place_of(session: Session) -> dict[str, str]:
     """What the address says of the session as it stands, or of the run that is about to come back."""
     timeline, keeper = session.timeline, session.keeper
+    if keeper.unread is not None:
+        return keeper.unread
     wanted = keeper.waiting.get(keeper.wanted.run_id) if keeper.wanted is not None else None
     if wanted is not None:
         return {"s": keeper.token, "run": wanted.run_id, "step": str(wanted.cursor)}
@@ -43,9 +44,11 @@ def read_address(session: Session) -> None:
     if before is session:
         return
     st.session_state["session"] = session
-    named = str(st.context.cookies.get(BROWSER, ""))
-    if BROWSER_NAME.fullmatch(named):
+    named = str(st.context.cookies.get(COOKIE, ""))
+    if is_browser_name(named):
         session.keeper.browser = named
+    elif before is not None:
+        session.keeper.browser = before.keeper.browser
     token, run_id, step = (st.query_params.get(name) for name in ("s", "run", "step"))
     number = int(step) if step is not None and step.isdecimal() and len(step) <= MOST_DIGITS else None
     with session.lock:
@@ -55,6 +58,10 @@ def read_address(session: Session) -> None:
             token, (run_id, number) = before.keeper.token, before.keeper.place or (run_id, number)
         try:
             there = bool(token) and session.keeper.come_back(str(token)[:64], run_id, number)
+        except StoreError as error:  # the file cannot be read now: the address stays as it is
+            session.error = f"{error} {RELOAD}"
+            session.keeper.unread = {"s": str(token)[:64], "run": run_id or "", "step": str(number or 0)}
+            return
         except MiniInferError as error:
             session.error = str(error)
             return

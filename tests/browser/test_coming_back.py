@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Visit, app_process, free_port, home_with_models
+from tests.browser.conftest import READY, Visit, app_process, free_port, home_with_models
 
 
 def tokens(page):
@@ -61,6 +61,27 @@ def test_a_reload_brings_the_run_back_at_its_cursor_and_a_second_tab_gets_a_copy
     assert len(tokens(page)) == len(before), "the first one's run is as it was"
 
 
+def test_a_server_that_asks_for_its_phrase_again_is_loaded_anew(visit):
+    """As one that was started again does: no websocket is let in any more, and the rest is answered with 401."""
+    tab = visit()
+    sockets = []
+
+    def connect(socket):
+        if sockets:
+            socket.close()
+        else:
+            sockets.append((socket, socket.connect_to_server()))
+
+    tab.page.route_web_socket(re.compile("_stcore/stream"), connect)
+    page = tab.open()
+    page.route("**/_stcore/host-config", lambda route: route.fulfill(status=401, body="Pass phrase"))
+    with page.expect_navigation(timeout=READY):
+        sockets[0][0].close()
+        sockets[0][1].close()
+    page.goto("about:blank")
+    tab.errors.clear()  # Streamlit says on the console that it was not let in
+
+
 def test_a_dropped_connection_comes_back_by_itself(visit):
     tab = visit()
     sockets = []
@@ -108,3 +129,37 @@ def test_a_killed_server_loses_no_step_that_was_seen(chromium, model_path, tmp_p
         assert len(after) >= 9, "five tokens of the prompt and those of the four steps that were seen to be saved"
         assert tab.errors == []
     context.close()
+
+
+NEW_RUN_AND_TWO_STEPS = """() => {
+  const buttons = [...document.querySelectorAll('[data-testid="stSidebar"] button')];
+  buttons.find((button) => button.textContent.trim() === "New run").click();
+  const press = () => document.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  press();
+  press();
+}"""
+
+
+def test_a_step_that_is_asked_for_before_the_new_run_is_seen_is_a_step_of_it(visit):
+    """Click and keys in one task of the browser, so that no picture can come in between."""
+    tab = visit()
+    page = tab.open()
+    page.get_by_role("spinbutton", name="New tokens").fill("3")
+    page.get_by_label("Prompt", exact=True).fill("Once upon a time")
+    page.evaluate(NEW_RUN_AND_TWO_STEPS)
+    expect(page.get_by_test_id("token-0")).to_contain_text("Once")
+    tab.expect_step("step 2")
+    page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()  # away from the field
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_test_id("transport-step")).to_have_text(re.compile("^step 3 / 3"))
+    page.get_by_label("Prompt", exact=True).fill("The end of it")
+    page.evaluate(NEW_RUN_AND_TWO_STEPS)  # the run that is there has ended
+    expect(page.get_by_test_id("token-0")).to_contain_text("The")
+    tab.expect_step("step 2")
+    wait_for_address(page, 2)
+    page.goto(page.url.replace("/?", "/cost?"))
+    expect(page.locator(".st-key-frame_note")).to_contain_text("is back at step 2")
+    note, body = (page.locator(f".st-key-{key}").bounding_box() for key in ("frame_note", "page_body"))
+    assert note["x"] + note["width"] <= 1440, "its end is seen"
+    bottom = page.get_by_test_id("stMain").evaluate("e => { e.scrollTop = e.scrollHeight; return e.scrollTop; }")
+    assert body["y"] + body["height"] - bottom <= 901, "and so is the end of the page below it"

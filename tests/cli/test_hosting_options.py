@@ -53,6 +53,8 @@ def test_from_the_variable_or_the_first_line_of_a_file(monkeypatch, tmp_path):
     given = options("--host", "0.0.0.0", "--allow-host", "class.test", "--passphrase-file", str(tmp_path / "phrase"))
     hosting_options.check(given)
     assert matches("from a file ", hosting_options.hosting_of(given).verifier)
+    (tmp_path / "phrase").write_text("from Windows", "utf-8-sig")
+    assert matches("from Windows", hosting_options.hosting_of(given).verifier)
     monkeypatch.setenv(hosting_options.VARIABLE, "from the variable")
     given = options("--allow-host", "class.test", "--allow-host", "10.0.0.1", "--allow-host", "fe80::1")
     hosting_options.check(given)

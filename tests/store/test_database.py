@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from miniinfer.store import database
-from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store import opening
+from miniinfer.store.database import MAX_MEASUREMENT, RunStore, StoreError
 from tests.store.saved import saved
 
 
@@ -60,7 +60,7 @@ def test_deleting_can_be_undone_until_a_day_later(store, path, monkeypatch):
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is not None
     store.delete("s1", "r1")
-    monkeypatch.setattr(database.time, "time", lambda: 4e9)
+    monkeypatch.setattr(time, "time", lambda: 4e9)
     RunStore(path).close()
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is None
@@ -123,7 +123,7 @@ def test_a_newer_format_is_left_alone(store, path):
 
 
 def test_a_locked_file_is_a_sentence_and_the_next_save_works(path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.1)
     store = RunStore(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -227,3 +227,45 @@ def test_half_a_character_is_found_nowhere(store):
     with pytest.raises(StoreError, match="Half of a character"):
         store.load("\ud800", "r1")
     assert len(store.lines("\u202e")) == 1
+
+
+def test_what_was_removed_for_good_is_in_no_file_any_more(store, path):
+    """Not in a free page, not in the write-ahead log; and whose it was is forgotten with it."""
+    store.save([saved("r1", "mine", prompt="needle " * 3000), saved("r1", "yours", prompt="other")])
+    store.save([saved("r1", "mine", prompt="needle " * 3000, cursor=1)])
+    store.own("mine", "browser-a")
+    store.own("yours", "browser-b")
+    assert any(b"needle" in each.read_bytes() for each in path.parent.iterdir())
+    store.delete("mine", "r1")
+    store.purge("browser-a")
+    assert [each.name for each in path.parent.iterdir() if b"needle" in each.read_bytes()] == []
+    assert (store.owner_of("mine"), store.owner_of("yours")) == (None, "browser-b")
+
+
+def test_a_server_that_runs_for_days_drops_what_was_deleted_a_day_ago(store, monkeypatch):
+    store.save([saved("r1"), saved("r2")])
+    store.delete("s1", "r1")
+    store.save([saved("r2", cursor=1)])
+    assert store.num_deleted() == 1
+    later = time.time() + opening.KEPT_DELETED_SECONDS + 1
+    monkeypatch.setattr(opening.time, "time", lambda: later)
+    store.save([saved("r2", cursor=0)])
+    assert store.num_deleted() == 0
+
+
+def test_measurements_stay_with_their_run_and_go_with_it(store):
+    store.save([saved("r1")])
+    for data in ("old", "new"):
+        store.keep_measurement("s1", "r1", "curve", data)
+    store.keep_measurement("s1", "r1", "times", "x" * (MAX_MEASUREMENT + 1))
+    ((view, data, at),) = store.measurements("s1", "r1")
+    assert (view, data) == ("curve", "new")
+    assert at > 1e9
+    assert store.measurements("s2", "r1") == []
+    store.delete("s1", "r1")
+    assert store.measurements("s1", "r1"), "it can be taken back"
+    store.purge()
+    assert store.measurements("s1", "r1") == []
+    store.max_bytes = 0
+    store.keep_measurement("s1", "r1", "curve", "beyond the limit")
+    assert store.measurements("s1", "r1") == []

@@ -10,6 +10,7 @@ from miniinfer.config import SamplingParams
 from miniinfer.engine.sampler import coin
 from miniinfer.errors import BadInputError
 from miniinfer.trace.continuation import force_tokens
+from miniinfer.trace.parts import finished
 from miniinfer.trace.run import ChangeParams, ForceToken
 from miniinfer.trace.sampling.prediction import Guess, score
 from miniinfer.trace.sampling.sampling import sampling_of
@@ -20,7 +21,7 @@ from tests.trace.live import PROMPT, finished_run, live_run
 def test_a_continuation_forces_several_tokens_and_leaves_the_trunk_as_it_was() -> None:
     run = finished_run()
     before = list(run.seq.token_ids)
-    branch = force_tokens(run, 3, [7, 8, 9], "r2", "typed")
+    branch = finished(force_tokens(run, 3, [7, 8, 9], "r2", "typed"))
     assert branch.seq.token_ids == [*before[: len(PROMPT) + 2], 7, 8, 9]
     assert [m.forced for m in branch.steps] == [False, False, True, True, True]
     assert (branch.info.run_id, branch.info.parent, branch.info.edit) == ("r2", "r1", ForceToken(3, 7))
@@ -40,17 +41,17 @@ def test_a_continuation_forces_several_tokens_and_leaves_the_trunk_as_it_was() -
 
 def test_a_continuation_of_one_token_is_a_forced_token_and_of_none_is_refused() -> None:
     run = finished_run()
-    branch = force_tokens(run, 2, [11], "r2", "typed")
+    branch = finished(force_tokens(run, 2, [11], "r2", "typed"))
     assert branch.steps[-1].token_id == 11
     with pytest.raises(BadInputError, match="empty"):
-        force_tokens(run, 2, [], "r3", "typed")
+        finished(force_tokens(run, 2, [], "r3", "typed"))
 
 
 def test_a_continuation_that_fails_leaves_nothing_behind() -> None:
     run = finished_run()
     used = run.engine.pool.num_used
     with pytest.raises(BadInputError, match="Token ids of this model"):
-        force_tokens(run, 3, [7, 8, 999], "r2", "typed")
+        finished(force_tokens(run, 3, [7, 8, 999], "r2", "typed"))
     assert list(run.engine.sequences.values()) == [run.seq]
     assert run.engine.pool.num_used == used
     run.engine.check()
@@ -58,7 +59,7 @@ def test_a_continuation_that_fails_leaves_nothing_behind() -> None:
 
 def test_a_continuation_ends_where_the_run_ends() -> None:
     run = finished_run()
-    branch = force_tokens(run, 12, [5, 6, 7], "r2", "typed")  # the twelfth token is the last that fits
+    branch = finished(force_tokens(run, 12, [5, 6, 7], "r2", "typed"))  # the twelfth token is the last that fits
     assert branch.seq.output_ids[-1] == 5
     assert branch.finish_reason == "length"
     assert branch.info.run_id == "r2"

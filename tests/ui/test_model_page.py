@@ -26,6 +26,7 @@ def test_every_row_is_of_the_report(app):
     model = app.session.model
     report = model.report
     assert any(model.name in text and model.source.name in text for text in app.texts())
+    assert any(model.conversion.sentence in text for text in app.texts()), "what became of a copy of its weights"
     types, memory, seconds, facts = (frame.value for frame in app.test.dataframe)
     assert dict(zip(types["type"], types["tensors"], strict=True)) == report.tensor_types
     assert dict(zip(memory["what"], memory["bytes"], strict=True)) == report.memory_bytes
@@ -59,6 +60,20 @@ def test_packed_lists_every_matrix_and_why_some_fell_back(app, monkeypatch):
     assert table["why not blocks"].tolist() == ["Q8_0 has another scale", ""]
     assert table["difference %"].tolist() == [0.02, 0.2]
     assert table["bytes"].tolist() == [2048, 640]
+
+
+def test_it_says_what_computes_new_runs(app, monkeypatch):
+    monkeypatch.setenv("MINIINFER_NATIVE", "0")
+    app.open("model")
+    said = "Backend of new runs: torch (chosen by auto). The readable program, in torch: the reference. "
+    assert said + "The compiled core is turned off by MINIINFER_NATIVE." in app.texts()
+    app.session.backend = "graph"
+    app.run()
+    assert any(text.startswith("Backend of new runs: graph. The torch program,") for text in app.texts())
+    assert any("Decode steps in reused memory: " in text for text in app.texts())
+    app.session.backend = "native"
+    app.run()
+    assert "Backend native: The compiled core is turned off by MINIINFER_NATIVE." in app.texts()
 
 
 @pytest.fixture

@@ -34,9 +34,10 @@ def against_alone(run: BatchRun, request_id: str) -> AloneComparison:
 
 
 def alone_steps(run: BatchRun, request_id: str) -> Iterator[float | AloneComparison]:
-    """The same, one engine step a turn, so that others can run in between: the share that is done, and last the
-    comparison."""
+    """The same, one engine step a turn or a part of a long one, so that others can run in between: the share that is
+    done, and last the comparison."""
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.step_parts import advanced_in_parts
 
     request = run.trace.request(request_id)
     places = _places(run.steps, request_id)
@@ -46,7 +47,9 @@ def alone_steps(run: BatchRun, request_id: str) -> Iterator[float | AloneCompari
     engine = Engine(run.model, EngineConfig(block_size=run.settings.block_size), backend=run.engine.backend)
     seq = engine.add_request(run.prompt_ids[request_id], request.params)
     difference, difference_at, margin, margin_at, first_difference = 0.0, 0, float("inf"), 0, None
-    while seq.num_output_tokens < len(batched) and (state := engine.step()) is not None:
+    while seq.num_output_tokens < len(batched) and (state := engine.begin_step()) is not None:
+        for _ in advanced_in_parts(engine, state):
+            yield seq.num_output_tokens / len(batched)
         yield seq.num_output_tokens / len(batched)
         if not state.token_ids or state.token_ids[0] < 0:
             continue  # a prompt in chunks, or no token could be drawn

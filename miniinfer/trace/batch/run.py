@@ -15,10 +15,12 @@ import numpy as np
 from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 from miniinfer.trace.batch.records import BatchStep, BatchTrace, BlockGrid, LaneState
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings, check_requests
+from miniinfer.trace.parts import Parts, finished
 from miniinfer.trace.records import TokenInfo
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.state import StepState
     from miniinfer.engine.weights import ModelLike
 
 Encode = Callable[[BatchRequest], Sequence[int]]
@@ -100,34 +102,54 @@ class BatchRun:
 
     def step(self) -> bool:
         """Let the requests come whose time it is, run one engine step and record it. False if all are done."""
+        return finished(self.step_in_parts())
+
+    def step_in_parts(self) -> Parts[bool]:
+        """The same step: with many tokens it stops before each layer, so that others' steps come in between."""
+        from miniinfer.engine.step_parts import advanced_in_parts
         from miniinfer.trace.batch.step import batch_step
 
         if self.finished:
             return False
-        arrived = [request for request in self._pending if request.arrival <= len(self.steps)]
-        for request in arrived:
-            self._pending.remove(request)
-            self.engine.add_request(self.prompt_ids[request.request_id], request.params, seq_id=request.request_id)
-            self._arrived.append(request.request_id)
-        self._trace = None
+        self._let_arrive()
         if not self.engine.has_unfinished:
             self.steps.append(self._idle_step())
             return True
-        begun = self._clock()
-        state = self.engine.step()
+        state = self.engine.begin_step()
         assert state is not None
-        if state.final_norm_out.device.type != "cpu":  # a step that samples nothing has not waited for the device
-            import torch
-
-            torch.accelerator.synchronize()
-        step_ms = 1000 * (self._clock() - begun)
+        step_ms = yield from self._timed(advanced_in_parts(self.engine, state))
         self.steps.append(batch_step(self, state, step_ms, tuple(self._arrived)))
+        self._trace = None
         self._arrived.clear()
         for entry in state.scheduled:
             name = entry.seq.seq_id
             self._most_computed[name] = max(self._most_computed.get(name, 0), entry.stop)
         self._release_finished()
         return True
+
+    def _let_arrive(self) -> None:
+        for request in [request for request in self._pending if request.arrival <= len(self.steps)]:
+            self._pending.remove(request)
+            self.engine.add_request(self.prompt_ids[request.request_id], request.params, seq_id=request.request_id)
+            self._arrived.append(request.request_id)
+        self._trace = None
+
+    def _timed(self, work: Parts[StepState]) -> Parts[float]:
+        """The milliseconds that it took, without what others did between its parts."""
+        taken = 0.0
+        try:
+            while True:
+                begun, share = self._clock(), next(work, None)
+                if share is None and self.engine.device.type != "cpu":
+                    import torch
+
+                    torch.accelerator.synchronize()  # a step that samples nothing has not waited for the device
+                taken += self._clock() - begun
+                if share is None:
+                    return 1000 * taken
+                yield share
+        finally:
+            work.close()
 
     def abort(self, request_id: str) -> None:
         """End a request, whatever it is doing; its blocks are free at once. Nothing happens if it is over already."""

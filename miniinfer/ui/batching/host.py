@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from miniinfer.errors import BadInputError, MiniInferError
@@ -13,6 +14,7 @@ from miniinfer.figures.batching.message import encode_batch, measured_bytes, ste
 from miniinfer.trace.batch.run import BatchRun
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings
 from miniinfer.trace.batch.tally import BatchTally
+from miniinfer.trace.parts import Parts
 from miniinfer.ui.batching.ask import BatchAsk
 from miniinfer.ui.batching.keep import BatchKeeper
 from miniinfer.ui.tokens import describe_token, encode_prompt
@@ -70,12 +72,10 @@ class SessionBatch:
         """
         with self.lock:
             model = self.model()
-            made = self._session.host.worker.call(
-                lambda: self.make(model, requests, settings), key=self._session.session_id
-            )
+            made = self._session.in_engine(lambda: self.make(model, requests, settings))
             self.release()
             if self._session.closed:  # in the meantime; nobody would give its blocks back
-                self._session.host.worker.call(made.release, key=self._session.session_id)
+                self._session.in_engine(made.release)
                 raise BadInputError(NO_MODEL)
             self.run, self.name, self.device = made, name, model.device.upper()
             self._tally = BatchTally(made.requests, tuple(made.refused), made.engine.kv_cache.block_bytes)
@@ -97,20 +97,25 @@ class SessionBatch:
         return model
 
     def make(self, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings) -> BatchRun:
-        """A batch run of this model, in the engine's thread. Raises BadInputError if its cache is too large."""
-
-        most = self._session.host.hosting.max_prompt_tokens
+        """A batch run of this model, in the engine's thread. Raises BadInputError for what is too large here."""
+        hosting = self._session.host.hosting
+        most_step, most_kv = hosting.max_step_tokens, min(BATCH_KV_BYTES, hosting.session_kv_bytes)
+        if most_step is not None and settings.token_budget > most_step:
+            raise BadInputError(
+                f"A step of a batch has at most {most_step:,} tokens on this server, for others wait: give it a token "
+                f"budget of at most {most_step:,}, not {settings.token_budget:,}."
+            )
 
         def encode(request: BatchRequest) -> list[int]:
-            return encode_prompt(model, request.prompt, chat=request.chat, most=most)
+            return encode_prompt(model, request.prompt, chat=request.chat, most=hosting.max_prompt_tokens)
 
         run = BatchRun(model, requests, settings, encode=encode, describe=lambda i: describe_token(model, i))
-        wanted, most = run.num_blocks * run.trace.block_bytes, BATCH_KV_BYTES // run.trace.block_bytes
-        if wanted > BATCH_KV_BYTES:
+        wanted, most = run.num_blocks * run.trace.block_bytes, most_kv // run.trace.block_bytes
+        if wanted > most_kv:
             run.release()
             raise BadInputError(
                 f"A pool of {run.num_blocks:,} blocks of {settings.block_size} positions takes "
-                f"{wanted / 2**20:,.0f} MiB of KV cache; a batch may have {BATCH_KV_BYTES // 2**20} MiB: give it at "
+                f"{wanted / 2**20:,.0f} MiB of KV cache; a batch may have {most_kv // 2**20} MiB: give it at "
                 f"most {most:,} blocks."
             )
         return run
@@ -120,16 +125,17 @@ class SessionBatch:
         with self.lock:
             end = time.monotonic() + seconds
             while self.run is not None and len(self._entries) < want and time.monotonic() < end:
-                if not self._in_engine(self._step):
+                if not self._session.in_engine_in_parts(partial(self._step, self.run)):
                     break
             self.keep.changed()
+            self._session.host.sessions.make_room(self._session)
 
     def finish(self) -> None:
         """Step to the end."""
         self.step_to(10**9, math.inf)
 
-    def _step(self, run: BatchRun) -> bool:
-        if self._session.closed or not run.step():
+    def _step(self, run: BatchRun) -> Parts[bool]:
+        if self._session.closed or not (yield from run.step_in_parts()):
             return False
         step = run.steps[-1]
         assert self._tally is not None
@@ -205,13 +211,14 @@ class SessionBatch:
         with self.lock:
             if self.run is None:
                 return
-            charged = self._charged
+            run, charged = self.run, self._charged
 
-            def release(run: BatchRun) -> None:
+            def release() -> None:
                 run.release()
                 self.give_back(charged)
 
-            self._in_engine(release)
+            # Not as this tab's own wish: another tab may ask for it, which has a place in the queue of its own.
+            self._session.host.worker.call(release, key=self._session.session_id)
             self.run = None
             self._entries = []
             self._charged = 0
@@ -219,4 +226,4 @@ class SessionBatch:
     def _in_engine(self, job: Callable[[BatchRun], T]) -> T:
         run = self.run
         assert run is not None
-        return self._session.host.worker.call(lambda: job(run), key=self._session.session_id)
+        return self._session.in_engine(lambda: job(run))

@@ -40,6 +40,7 @@ class BatchKeeper:
         if keeper.saved is None or self._typed is None or not self._kept:
             return
         token = keeper.token
+        keeper.saved.own(token, keeper.browser)
 
         def snapshot() -> SavedBatch | None:
             if keeper.saved is None or keeper.token != token or not keeper.saved.owns(token, session):

@@ -11,6 +11,7 @@ from miniinfer.trace.batch.alone import alone_steps
 from miniinfer.trace.batch.outcome import BatchOutcome, outcome_of
 from miniinfer.trace.batch.records import AloneComparison
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings
+from miniinfer.trace.parts import Parts
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
@@ -39,8 +40,8 @@ def measure_outcomes(
     batch: SessionBatch, model: LoadedModel, requests: Sequence[BatchRequest], settings: BatchSettings
 ) -> Measurement[tuple[BatchOutcome, ...]]:
     """Each of the four run to its end, one after another. The first two steps are run once before, unmeasured, because
-    a process's first products are slower. Every `next` is one step, in the engine's thread. Raises MiniInferError if
-    the records of one of them do not fit into the tab's memory."""
+    a process's first products are slower. Every `next` is one step or a part of it, in the engine's thread.
+    Raises MiniInferError if the records of one of them do not fit into the tab's memory."""
     found = []
     choices = four_settings(settings)
     yield from _run(batch, batch.make(model, requests, choices[0]), "warming up", 0.0, 0.0, WARM_UP_STEPS)
@@ -56,16 +57,31 @@ def _run(
     """Its records count in the session's budget until the little that stays of them is made."""
     wanted = sum(r.params.max_new_tokens for r in run.requests if r.request_id not in run.refused)
     made = charged = 0
+    said = Progress(words, start)
     try:
-        while (most is None or len(run.steps) < most) and run.step():
+        while (most is None or len(run.steps) < most) and (yield from _saying(run.step_in_parts(), said)):
             charged += batch.charge(run.steps[-1], FULL)
             made += run.steps[-1].num_new_tokens
             share = min(1.0, made / max(1, wanted))
-            yield Progress(f"{words}, step {len(run.steps)}", start + (stop - start) * share)
+            said = Progress(f"{words}, step {len(run.steps)}", start + (stop - start) * share)
+            yield said
         return outcome_of(run.trace)
     finally:
         run.release()
         batch.give_back(charged)
+
+
+def _saying(work: Parts[bool], said: Progress) -> Measurement[bool]:
+    """What it returns; others' steps come in between its parts."""
+    try:
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                return bool(end.value)
+            yield said
+    finally:
+        work.close()
 
 
 def compare_alone(run: BatchRun, names: Sequence[str]) -> Measurement[tuple[AloneComparison, ...]]:

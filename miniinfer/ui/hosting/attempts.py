@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,6 +10,22 @@ from collections.abc import Callable
 FIRST_SECONDS, MOST_SECONDS = 1.0, 30.0
 FORGOTTEN_SECONDS = 300.0  # without a wrong phrase, an address is as good as new
 MOST_ADDRESSES = 4096
+
+ONE_HOUSEHOLD = 64  # bits of an IPv6 address: whoever has one has all of them, and would guess from each in turn
+
+
+def whose(host: str) -> str:
+    """Who is behind this address, as one word: what a proxy writes into a header may be anything."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        if not address.is_loopback:
+            return str(ipaddress.ip_network((address, ONE_HOUSEHOLD), strict=False))
+    return str(address)
 
 
 class Attempts:

@@ -25,7 +25,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from miniinfer.hosting import Hosting
 from miniinfer.passphrase import matches
-from miniinfer.ui.hosting.attempts import Attempts
+from miniinfer.ui.hosting import browser_name
+from miniinfer.ui.hosting.attempts import Attempts, whose
 
 PAGE = Path(__file__).with_name("gate.html")
 COOKIE = "miniinfer_pass"
@@ -34,6 +35,7 @@ ENTER = "/enter"
 GOOD_FOR_SECONDS = 12 * 3600
 MOST_BODY_BYTES = 8192
 FOREIGN = "This app is not served under that name; whoever hosts it can allow the name with --allow-host."
+ELSEWHERE = "This was asked by a page of another address, and only pages of this app may."
 WRONG = "That is not the pass phrase."
 _HEADERS = {
     "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
@@ -63,6 +65,8 @@ class Gate:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.get("host")):
             await _refuse(scope, receive, send, PlainTextResponse(FOREIGN, 403))
+        elif not _is_from_here(scope, headers):
+            await _refuse(scope, receive, send, PlainTextResponse(ELSEWHERE, 403))
         elif self._verifier is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http" and scope["path"] == ENTER:
@@ -106,7 +110,7 @@ class Gate:
                 return self._ask("/", WRONG, 413)
         fields = dict(parse_qsl(body.decode("utf-8", "replace")))
         phrase, to = fields.get("phrase", ""), _own_path(fields.get("next", "/"))
-        address = request.client.host if request.client is not None else "unknown"
+        address = whose(request.client.host if request.client is not None else "")
         async with self._one_at_a_time:  # so that many at once are no way round the wait
             if wait := self._attempts.wait(address):
                 said = f"Too many wrong ones from this address: wait {math.ceil(wait)} s and try again."
@@ -122,7 +126,27 @@ class Gate:
             COOKIE, f"{expires}.{self._sign(expires)}", max_age=GOOD_FOR_SECONDS, httponly=True, samesite="lax",
             secure=request.url.scheme == "https",
         )
+        if not browser_name.is_browser_name(request.cookies.get(browser_name.COOKIE, "")):
+            # Before the first page: two tabs that are opened at once are one browser.
+            answer.set_cookie(
+                browser_name.COOKIE, browser_name.new_browser_name(), max_age=browser_name.GOOD_FOR_SECONDS,
+                samesite="strict", secure=request.url.scheme == "https",
+            )
         return answer
+
+
+def _is_from_here(scope: Scope, headers: Headers) -> bool:
+    """Whether a page of this very address asks, where it matters: for a websocket, or to change something. A visitor's
+    cookie is sent along by pages at other ports of the same machine too. No browser leaves the header out."""
+    origin = headers.get("origin")
+    if origin is None or (scope["type"] == "http" and scope["method"] in ("GET", "HEAD", "OPTIONS")):
+        return True
+    try:
+        asks, asked = urlsplit(origin), urlsplit(f"//{headers.get('host', '')}")
+        port = asks.port or {"http": 80, "https": 443}.get(asks.scheme)
+        return asks.hostname is not None and asks.hostname == asked.hostname and asked.port in (None, port)
+    except ValueError:
+        return False
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, answer: Response) -> None:

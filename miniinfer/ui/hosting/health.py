@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from miniinfer.ui.sessions.model_host import ModelHost
 
 
-def health_of(host: ModelHost, uptime_s: float) -> dict[str, Any]:
-    """status: "ok", "loading" or "failed" (the default model could not be loaded). Memory in bytes, null where the
-    system does not say. Names of files and texts of errors stay out: the page is open to everybody."""
+def health_of(host: ModelHost, uptime_s: float, *, saving: bool = True) -> dict[str, Any]:
+    """status: "ok", "loading" or "failed" (the default model could not be loaded, or the device stopped and no step has
+    been made since). saving: whether runs can be saved; if not, everything else goes on. Memory in bytes, null where
+    the system does not say. Names of files and texts of errors stay out: the page is open to everybody."""
     state = host.status(host.default_key).state
+    status = "failed" if host.device_lost else {"waiting": "ok", "ready": "ok"}.get(state, state)
     return {
-        "status": {"waiting": "ok", "ready": "ok"}.get(state, state),
+        "status": status,
+        "device": "lost" if host.device_lost else "ok",
+        "saving": "ok" if saving else "failing",
         "model": {"name": DEFAULT_MODEL, "state": state, "loaded": host.num_models},
         "sessions": {"open": len(host.sessions), "limit": host.hosting.max_sessions},
         "queue": host.queue_length,

@@ -18,6 +18,8 @@ from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
 from miniinfer.ui.hosting.hints import Hints
 from miniinfer.ui.hosting.hosting import gate_stands, get_hosting
+from miniinfer.ui.hosting.stay_here import stay_here
+from miniinfer.ui.saving.saved_runs import get_saved_runs
 from miniinfer.ui.sessions.model_host import get_host
 
 _started = time.monotonic()
@@ -26,6 +28,7 @@ _started = time.monotonic()
 def middleware() -> list[Middleware]:
     """Each answer gets its headers, the guard's own too."""
     gate_stands()
+    stay_here()
     Hints.prepare()
     return [
         Middleware(SecurityHeaders),
@@ -40,7 +43,7 @@ def routes() -> list[BaseRoute]:
 
 
 async def _health(request: Request) -> JSONResponse:
-    facts = health_of(get_host(), time.monotonic() - _started)
+    facts = health_of(get_host(), time.monotonic() - _started, saving=get_saved_runs().problem is None)
     return JSONResponse(facts, 503 if facts["status"] == "failed" else 200, headers={"Cache-Control": "no-store"})
 
 

@@ -54,13 +54,14 @@ class SavedRuns:
         """None if the file cannot be used; it is tried again a little later, and a file that was taken away is made
         anew."""
         with self._lock:
-            if self._store is not None and self._store.gone:
+            again = time.monotonic() > self._tried + TRY_AGAIN_SECONDS
+            if self._store is not None and (self._store.gone or (self._store.read_only and again)):
                 self._store.close()
-                self._store, self._tried = None, float("-inf")
-            if self._store is None and time.monotonic() > self._tried + TRY_AGAIN_SECONDS:
+                self._store, again = None, True
+            if self._store is None and again:
                 self._tried = time.monotonic()
                 try:
-                    self._store = RunStore(self._path())
+                    self._store = RunStore(self._path(), hidden=self.shared)
                     self._failed = None
                 except MiniInferError as error:
                     self._failed = str(error)
@@ -99,6 +100,11 @@ class SavedRuns:
             self.store.own(token, browser)
             self._owned[token] = browser
 
+    def purge(self, owner: str | None) -> None:
+        """Drop deleted runs for good, of this browser or (None) of everybody. Raises StoreError."""
+        self.ask(lambda store: store.purge(owner))
+        self._owned.clear()
+
     # Whose address it is
 
     def connect(self, token: str, session: Session) -> None:
@@ -112,7 +118,11 @@ class SavedRuns:
             return None if found is None or found.leaving else found
 
     def take_over(self, token: str, session: Session) -> bool:
-        """Give the token to this session, unless another one is connected under it."""
+        """Give the token to this session, unless another one is connected under it. On a server that is open to others
+        it stays with the browser that it began in. Raises StoreError."""
+        owner = self._usable().owner_of(token) if self.shared else None
+        if owner is not None and owner != session.keeper.browser:
+            return False
         with self._lock:
             found = self._connected.get(token)
             if found is not None and found is not session and not found.leaving:

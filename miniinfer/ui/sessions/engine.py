@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, DeviceLostError
+from miniinfer.figures.quoting import quoted
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.parts import Parts
-from miniinfer.trace.sleep import fall_asleep, wake
+from miniinfer.trace.sleep import fall_asleep
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside.hold import InsideHold
-from miniinfer.ui.sessions.engine_config import backend_for, config_for
+from miniinfer.ui.saving.came_back import rounding
+from miniinfer.ui.sessions.engine_config import backend_again, backend_for, config_for
 from miniinfer.ui.sessions.run_log import log_event
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from miniinfer.ui.batching.host import SessionBatch
     from miniinfer.ui.sessions.model_host import ModelHost
     from miniinfer.ui.sessions.queue_place import QueuePlace
+    from miniinfer.ui.sessions.waking import Waking
 
 CLOSED = "This tab lost its connection to the app: reload the page to go on where you were."
 
@@ -42,12 +46,12 @@ class SessionEngine(ABC):
     batch: SessionBatch
     inside: InsideHold
     queue_place: QueuePlace
+    waking: Waking
     block_size: int
-    backend: str  # of the next new run: torch, native or auto
+    backend: str  # of the next new run: a key of config.BACKENDS
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
-    _woken: list[tuple[str, float]]  # runs that came back from sleep since somebody was told, and the ms it took
 
     def compute(self, job: Callable[[], T]) -> T:
         """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
@@ -57,27 +61,31 @@ class SessionEngine(ABC):
 
     def in_engine(self, job: Callable[[], T], *, quick: bool = False) -> T:
         """quick: a job of a few milliseconds that shows what a step has just made; it need not wait in line again."""
-        self.last_used = time.monotonic()
-        try:
+        with self._using():
             return self.host.worker.call(job, key=self.session_id, slow=self.queue_place.while_waiting, quick=quick)
-        finally:
-            self.last_used = time.monotonic()
 
     def in_engine_in_parts(self, work: Callable[[], Parts[T]]) -> T:
         """What takes longer than a step: other tabs' jobs come in between its parts."""
+        with self._using():
+            return self.host.worker.call_in_parts(work, key=self.session_id, slow=self.queue_place.while_waiting)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
         self.last_used = time.monotonic()
         try:
-            slow = self.queue_place.while_waiting
-            return self.host.worker.call_in_parts(work, key=self.session_id, slow=slow)
+            yield
+        except DeviceLostError:
+            self.host.device_lost = True
+            raise
         finally:
             self.last_used = time.monotonic()
 
-    def engine_for(self, model: ModelLike, block_size: int | None = None) -> Engine:
-        """This session's engine for new runs, or one with the block size of a saved run."""
+    def engine_for(self, model: ModelLike, block_size: int | None = None, backend_name: str | None = None) -> Engine:
+        """This session's engine for new runs, or one with the block size and the backend of a run that comes back."""
         from miniinfer.engine.engine import Engine
 
         config = config_for(model, block_size or self.block_size, self.host.hosting)
-        backend = backend_for(model, self.backend)
+        backend = backend_for(model, self.backend) if backend_name is None else backend_again(model, backend_name)
         known = self._engine
         if known is None or known.model is not model or known.config != config or known.backend is not backend:
             known = self._engine = Engine(model, config, backend=backend)
@@ -110,46 +118,27 @@ class SessionEngine(ABC):
 
     def _sleep(self, runs: list[LiveRun]) -> None:
         for run in runs:
-            fall_asleep(run, self._wake)
+            fall_asleep(run, self.waking.wake)
         self._engine = None
         log_event(self.session_id, "asleep", runs=len(runs))
 
-    def _wake(self, run: LiveRun) -> None:
-        def awaken() -> None:
-            if run.asleep and not self.closed:
-                started = time.perf_counter()
-                self._wake_path(run)
-                ms = 1000 * (time.perf_counter() - started)
-                self._woken.append((run.info.run_id, ms))
-                log_event(self.session_id, "awake", run.info.run_id, step=len(run.steps), ms=ms)
-
-        self.in_engine(awaken)
-
-    def _wake_path(self, run: LiveRun) -> None:
-        """Its trunks first: what they have in common is computed once, and shared as before."""
-        parent = run.info.parent
-        trunk = self.timeline.get(parent) if parent is not None and parent in self.timeline else None
-        if not isinstance(trunk, LiveRun) or trunk.model is not run.model:
-            trunk = None
-        elif trunk.asleep:
-            self._wake_path(trunk)
-        if trunk is not None and trunk.info.block_size == run.info.block_size:
-            wake(run, trunk.engine, trunk)
-        else:
-            wake(run, self.engine_for(run.model, run.info.block_size), None)
+    def wake(self, runs: Iterable[object]) -> None:
+        """Those of them whose memory was lent are there again, computed part by part."""
+        for run in runs:
+            if isinstance(run, LiveRun):
+                self.waking.wake(run)
 
     def wake_current(self) -> str | None:
         """The run in view is there again, if it slept. What to say then; None if nothing had been given up."""
         run = self.timeline.current
-        if isinstance(run, LiveRun) and run.asleep:
-            self._wake(run)
-        woken, self._woken = dict(self._woken), []
+        self.wake([run])
+        woken, self.waking.woken = self.waking.woken, {}
         said = []
         if run is not None and run.info.run_id in woken:
             said.append(
-                f"While this tab was idle, the memory of “{run.info.name}” was lent to others. It is back at step "
-                f"{self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention were "
-                f"computed again ({woken[run.info.run_id]:,.0f} ms)."
+                f"While this tab was idle, the memory of {quoted(run.info.name)} was lent to others. It is back at "
+                f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention "
+                f"were computed again ({woken[run.info.run_id]:,.0f} ms).{rounding(run.info)}"
             )
         if self.batch.lent:
             self.batch.lent = False

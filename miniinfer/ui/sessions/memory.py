@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from miniinfer.errors import OutOfBlocksError
+from miniinfer.figures.quoting import quoted
 from miniinfer.trace.files.format import load_trace
 from miniinfer.trace.files.recorded_run import RecordedRun
 from miniinfer.trace.live_run import LiveRun
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import threading
 
     from miniinfer.models.loader import LoadedModel
+    from miniinfer.ui.sessions.model_host import ModelHost
 
 MAX_RUNS = 12  # old runs beyond this are let go, oldest first, so that a session's memory has an end
 
@@ -34,6 +37,7 @@ T = TypeVar("T")
 class SessionMemory(ABC):
     """Part of a Session, which sets and defines these."""
 
+    host: ModelHost
     lock: threading.RLock
     timeline: Timeline
     keeper: RunKeeper
@@ -70,6 +74,26 @@ class SessionMemory(ABC):
         while len(self.timeline) > MAX_RUNS:
             self._let_go(next(iter(self.timeline)))
 
+    def with_room(self, work: Callable[[], T]) -> T:
+        """Do what may need blocks of this session's KV cache. When it is full, the oldest of the other runs go out of
+        memory, as far as they come back when they are opened; with none left, OutOfBlocksError says what to do."""
+        while True:
+            try:
+                return work()
+            except OutOfBlocksError as error:
+                current = self.timeline.current
+                others = [run for run in self.timeline if isinstance(run, LiveRun) and run is not current]
+                going = next((run for run in others if run.seq.block_table and self.keeper.keeps(run)), None)
+                if going is None and error.__cause__ is not None:
+                    raise  # the machine has no memory left, whatever this tab may have
+                if going is None:
+                    most = self.host.hosting.session_kv_bytes / 2**20
+                    raise OutOfBlocksError(
+                        f"The KV cache of this tab is full: {most:,.0f} MB are the most that it may have here. Start "
+                        "a new run, or open a new tab; this run stays as it is."
+                    ) from error
+                self._let_go(going)
+
     def _let_go(self, run: Run) -> None:
         """Out of memory; what is saved of it stays."""
         if isinstance(run, LiveRun):
@@ -103,7 +127,7 @@ class SessionMemory(ABC):
             made = (f", made by {by}" if by else "") + (f" on {at}" if by and at else "")
             self.error = None
             self.note = (
-                f"“{info.name}” is a recording{made}: it can be stepped without the "
+                f"{quoted(info.name)} is a recording{made}: it can be stepped without the "
                 "model, not branched. The page Runs can make it live."
             )
             self.let_old_runs_go()

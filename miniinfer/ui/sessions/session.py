@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -29,9 +30,10 @@ from miniinfer.ui.sessions.memory import MAX_RUNS, SessionMemory, recorded_examp
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey, ModelStatus, get_host
 from miniinfer.ui.sessions.page_first import PAGE_FIRST
 from miniinfer.ui.sessions.queue_place import QueuePlace
-from miniinfer.ui.sessions.run_facts import branch_name, run_info, short_name
+from miniinfer.ui.sessions.run_facts import branch_name, leaves, run_info, short_name
 from miniinfer.ui.sessions.run_log import log_event
 from miniinfer.ui.sessions.view import SessionView
+from miniinfer.ui.sessions.waking import Waking
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def __init__(self, host: ModelHost, saved: SavedRuns | None = None) -> None:
         """saved: where runs are kept; None keeps them in memory alone. Raises BadInputError if the host is full."""
         self.session_id = uuid.uuid4().hex
-        self.leaving = False  # its tab has gone, and it is about to be closed
+        self.leaving = self.closed = False  # leaving: its tab has gone, and it is about to be closed
         self.host = host
         self.lock = threading.RLock()
         self.key = host.default_key
@@ -60,10 +62,9 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
-        self.closed = False
         self.last_used = time.monotonic()
         self.queue_place = QueuePlace(self)
-        self._woken: list[tuple[str, float]] = []
+        self.waking = Waking(self)
         self.keeper = RunKeeper(self, saved)
         self.inside = InsideHold(self)
         self.show_example()
@@ -139,8 +140,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def _make_run(
         self, model: LoadedModel, prompt: str, ids: list[int], params: SamplingParams, chat: bool, one_pass: bool
     ) -> LiveRun:
-        engine = self.engine_for(model)
-        run_id = self.timeline.new_id()
+        engine, run_id = self.engine_for(model), self.timeline.new_id()
         seq = engine.add_request(ids, params, seq_id=run_id, prefill_chunk=None if one_pass else 1)
         info = run_info(engine, model, run_id, prompt, len(ids), params, chat=chat, one_pass=one_pass)
         return LiveRun(engine, seq, info, self.describe(model), self.budget)
@@ -149,20 +149,22 @@ class Session(SessionEngine, SessionMemory, SessionView):
         return lambda token_id: describe_token(model, token_id)
 
     def branch(self, edit: Edit) -> None:
-        """A branch of the current run becomes current, at the step that was edited."""
+        """A branch of the current run, or of the trunk that it shares the step with, becomes current, at that step."""
         with self.lock:
-            run = self._trunk()
-            run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit)))
+            looked, run = self.timeline.current, self._trunk(edit.step)
+            work = partial(run.fork, edit, self.timeline.new_id(), branch_name(run, edit))
+            branch = self.with_room(lambda: self.in_engine(work))
             self._add(branch, cursor=edit.step)
+            self.note = leaves(looked, run, edit)
 
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
-            run = self._trunk()
-            run_id = self.timeline.new_id()
-            branch = self.in_engine(lambda: force_tokens(run, step, token_ids, run_id, name))
+            looked, run = self.timeline.current, self._trunk(step)
+            work = partial(force_tokens, run, step, token_ids, self.timeline.new_id(), name)
+            branch = self.with_room(lambda: self.in_engine_in_parts(work))
             self._add(branch, cursor=len(branch.steps))
+            self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
 
     def rename(self, run_id: str, name: str) -> bool:
         """Give a live run a name of the user's, in one line. False if it is not here, or there is no name."""
@@ -174,10 +176,10 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.keeper.changed(run)
             return True
 
-    def _trunk(self) -> LiveRun:
-        """The current run, about to branch: a look into one of its steps is over."""
+    def _trunk(self, step: int) -> LiveRun:
+        """The run that this step of the current one belongs to, about to branch: a look into a step is over."""
         self.inside.leave()
-        run = self.timeline.current
+        run = self.timeline.current and self.timeline.owner_of(self.timeline.current.info.run_id, step)
         if not isinstance(run, LiveRun):
             if run is not None and run.info.run_id == EXAMPLE_ID:
                 raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
@@ -185,6 +187,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
                 "A recorded run cannot branch: the page Runs can make it live, or start a new run with its prompt in "
                 "the side panel."
             )
+        self.wake([run])
         return run
 
     def go_live(self) -> bool:
@@ -230,7 +233,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
             self.inside.make_room(run, want)
             try:
                 while isinstance(run, LiveRun) and len(run.records) < want and time.monotonic() < end:
-                    if not self.in_engine_in_parts(run.step_in_parts):
+                    if not self.with_room(partial(self.in_engine_in_parts, run.step_in_parts)):
                         break
             finally:  # if a step failed, those before it are there
                 self._has_stepped(run, want, before, quiet)
@@ -239,6 +242,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.timeline.cursor = min(want, len(run.steps) if run else 0)
         if run is not None and len(run.steps) > before and not quiet:
             self.note = None
+            self.host.device_lost = False
             self.keeper.changed(run)
             kind, new = "finished" if run.finish_reason else "step", run.steps[-1]
             log_event(self.session_id, kind, run.info.run_id, step=new.step, ms=new.step_ms)
@@ -246,8 +250,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
         with self.lock:
-            self.error = CLOSED if self.closed else None
-            woken = None
+            self.error, woken = CLOSED if self.closed else None, None
             try:
                 if ask.open is not None:
                     self.open(ask.open)

@@ -39,7 +39,7 @@ def finished_run(*requests: BatchRequest, **settings: object) -> BatchRun:
 
 
 class Clock:
-    """Every look at it is a hundredth of a second after the last one: a step takes 10 ms."""
+    """Every look at it is a hundredth of a second after the last one: a step, or a part of a long one, takes 10 ms."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -31,14 +31,15 @@ def test_kept_vectors_give_the_very_logits_of_the_step_back() -> None:
     from miniinfer.trace.batch.alone import _logits
 
     run, seen = batch_run(), []
-    real = run.engine.step
+    real = run.engine.advance
 
-    def step():
-        state = real()
-        seen.append(state.raw_logits)
+    def advance(state, **options):
+        real(state, **options)
+        if state.pc == len(run.engine.program):
+            seen.append(state.raw_logits)
         return state
 
-    run.engine.step = step  # type: ignore[method-assign]
+    run.engine.advance = advance  # type: ignore[method-assign]
     while run.step():
         pass
     for logits, record in zip(seen, (s for s in run.steps if s.rows), strict=True):

@@ -32,7 +32,7 @@ def test_continuous_lanes_and_times() -> None:
     assert [step.arrived for step in trace.steps[:4]] == [("a", "b"), (), ("d",), ()]
     totals = totals_at(trace, len(trace.steps))
     assert (totals.steps, totals.num_new_tokens, totals.wasted_slots, totals.num_finished) == (7, 12, 0, 3)
-    assert totals.tok_s == pytest.approx(12 / 0.07)
+    assert totals.tok_s == pytest.approx(12 / 0.1), "the first step came in four parts"
     assert longest_request(trace) == "a"
 
 

@@ -7,7 +7,16 @@ import pytest
 
 from miniinfer.hosting import Hosting, guarded
 from miniinfer.passphrase import make_verifier
-from miniinfer.ui.hosting.attempts import FIRST_SECONDS, FORGOTTEN_SECONDS, MOST_ADDRESSES, MOST_SECONDS, Attempts
+from miniinfer.ui.hosting.attempts import (
+    FIRST_SECONDS,
+    FORGOTTEN_SECONDS,
+    MOST_ADDRESSES,
+    MOST_SECONDS,
+    Attempts,
+    whose,
+)
+from miniinfer.ui.hosting.browser_name import COOKIE as BROWSER
+from miniinfer.ui.hosting.browser_name import is_browser_name
 from miniinfer.ui.hosting.gate import COOKIE, FOREIGN, GOOD_FOR_SECONDS, Gate
 from tests.ui import asynchronous
 
@@ -41,7 +50,7 @@ class Visitor:
         await send({"type": "http.response.body", "body": b"the app"})
 
     def ask(self, path="/", *, method="GET", host="class.test:8501", body=b"", kind="http", query=b"", scheme="http",
-            address="10.0.0.7"):
+            address="10.0.0.7", origin=""):
         """(status, headers, text); a websocket's status is 101 or 403."""
         sent = []
         scope = {
@@ -49,6 +58,8 @@ class Visitor:
             "client": (address, 1234), "server": ("127.0.0.1", 8501),
             "headers": [(b"host", host.encode()), (b"cookie", self.cookie.encode())],
         }  # fmt: skip
+        if origin:
+            scope["headers"].append((b"origin", origin.encode()))
 
         async def receive():
             return {"type": "http.request", "body": body, "more_body": False}
@@ -59,7 +70,8 @@ class Visitor:
         asynchronous.run(self.gate(scope, receive, send))
         if kind == "websocket":
             return (101 if sent[0]["type"] == "websocket.accept" else 403), {}, ""
-        headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        headers = {name.decode(): value.decode() for name, value in reversed(sent[0]["headers"])}
+        self.cookies = [value.decode() for name, value in sent[0]["headers"] if name == b"set-cookie"]
         return sent[0]["status"], headers, b"".join(m.get("body", b"") for m in sent[1:]).decode()
 
     def enter(self, phrase, to="/", **options):
@@ -106,6 +118,25 @@ def test_without_the_phrase_nothing_of_the_app_is_served(visitor, path):
     assert "default-src 'none'" in headers["content-security-policy"]
     assert visitor.ask(path, kind="websocket")[0] == 403
     assert visitor.reached == []
+
+
+ORIGINS = {
+    "http://class.test:8501": True, "https://class.test:8501": True, "http://class.test": False,
+    "http://class.test:9000": False, "http://localhost:8501": False, "http://evil.test:8501": False, "null": False,
+    "http://class.test:x": False, "//class.test:8501": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_only_pages_of_this_address_may_open_a_websocket_or_change_something(visitor, origin):
+    """The cookie does not keep others out: browsers send it to all ports of a machine."""
+    visitor.enter(PHRASE)
+    for each in (visitor, Visitor(Hosting())):
+        assert (each.ask("/_stcore/stream", kind="websocket", origin=origin)[0] == 101) is ORIGINS[origin]
+        assert (each.ask("/_stcore/upload_file/1/2", method="PUT", origin=origin)[0] == 200) is ORIGINS[origin]
+        assert each.ask("/", origin=origin)[0] == 200, "a link from elsewhere can be followed"
+    through_a_proxy = visitor.ask("/_stcore/stream", kind="websocket", host="class.test", origin="https://class.test:8443")
+    assert through_a_proxy[0] == 101, "one that passes the name on without the port"
 
 
 def test_health_is_open(visitor):
@@ -205,3 +236,30 @@ def test_addresses_are_forgotten_in_time_and_in_number():
     for number in range(MOST_ADDRESSES):
         attempts.failed(str(number))
     assert attempts.wait("a") == 0
+
+
+def test_all_addresses_of_one_household_wait_together(visitor):
+    assert visitor.enter("wrong wrong", address="2001:db8:1:2::1")[0] == 401
+    assert visitor.enter(PHRASE, address="2001:db8:1:2:aaaa::7")[0] == 429, "any of 2**64 addresses"
+    assert visitor.enter(PHRASE, address="2001:db8:1:3::1")[0] == 303
+    assert visitor.enter("wrong wrong", address="::ffff:10.0.0.9")[0] == 401
+    assert visitor.enter(PHRASE, address="10.0.0.9")[0] == 429
+    assert (whose("::1"), whose("fe80::1%eth0")) == ("::1", "fe80::/64")
+
+
+def test_what_a_proxy_passes_on_is_no_line_of_the_log(visitor, caplog):
+    for address in ("1.2.3.4\nminiinfer.gate forged", "\x1b[31mred", "", "x" * 5000):
+        visitor.clock.now += 2 * MOST_SECONDS
+        visitor.enter("wrong wrong", address=address)
+    assert {record.getMessage() for record in caplog.records} == {"pass phrase refused address=unknown"}
+
+
+def test_a_browser_gets_its_name_with_the_phrase_and_keeps_it(visitor):
+    visitor.enter(PHRASE)
+    (made,) = (cookie for cookie in visitor.cookies if cookie.startswith(BROWSER))
+    name = made.partition("=")[2].partition(";")[0]
+    assert is_browser_name(name)
+    assert all(word in made for word in ("SameSite=strict", "Path=/"))
+    visitor.cookie = f"{BROWSER}={name}"
+    visitor.enter(PHRASE)
+    assert not any(cookie.startswith(BROWSER) for cookie in visitor.cookies)

@@ -9,20 +9,23 @@ from unittest.mock import patch
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.figures.workspace import Selection
 from miniinfer.hosting import Hosting, guarded
 from miniinfer.store.saved_run import SavedModel
+from miniinfer.trace.batch.settings import BatchRequest, BatchSettings
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.hosting import hosting as hosting_module
 from miniinfer.ui.hosting.health import health_of
 from miniinfer.ui.hosting.hosting import why_closed
+from miniinfer.ui.saving.saved_runs import SavedRuns
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey
 from miniinfer.ui.sessions.open_sessions import OpenSessions
 from miniinfer.ui.sessions.session import Session
 from tests.ui import asynchronous
 
 SHORT = SamplingParams(max_new_tokens=3)
+LONG = SamplingParams(temperature=0, max_new_tokens=80)
 
 
 @pytest.fixture
@@ -74,6 +77,58 @@ def test_files_of_the_server_cannot_be_named(hosted, session):
     session.keeper.waiting.clear()
 
 
+def test_a_step_of_a_batch_has_no_more_tokens_than_one_of_a_run(hosted, session):
+    hosted(max_step_tokens=64, session_kv_bytes=4 * 2**20)
+    asked = [BatchRequest("a", "word " * 60, params=SHORT)]
+    with pytest.raises(BadInputError, match=r"at most 64 tokens on this server.* at most 64, not 256"):
+        session.batch.start(asked, BatchSettings(), "one")
+    with pytest.raises(BadInputError, match="a batch may have 4 MiB"):
+        session.batch.start(asked, BatchSettings(token_budget=64, num_blocks=10_000), "one")
+    session.batch.start(asked, BatchSettings(token_budget=64), "one")
+
+
+def test_a_full_cache_puts_older_runs_aside_and_says_so_when_none_is_left(hosted, host, saved_runs):
+    hosted(session_kv_bytes=2 * 2**20, pool_growth=16)  # blocks of 0.7 MB: two
+    session = Session(host, saved_runs)
+    session.go_live()
+    session.step_to(2, math.inf)
+    first = [token.token_id for token in session.timeline.current.tokens]
+    session.new_run("Two", LONG, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    session.new_run("Three", LONG, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    assert [run.info.run_id for run in session.timeline] == ["r2", "r3"], "the oldest is put aside"
+    session.handle(Ask(1, open="r1"))
+    assert (session.error, [t.token_id for t in session.timeline.current.tokens]) == (None, first)
+    assert [run.info.run_id for run in session.timeline] == ["r3", "r1"], "and comes back as another goes"
+    session.handle(Ask(2, open="r3"))
+    session.handle(Ask(3, "r3", want=60, cursor=60))
+    assert session.error == (
+        "The KV cache of this tab is full: 2 MB are the most that it may have here. Start a new run, or open a new "
+        "tab; this run stays as it is."
+    )
+    assert session.timeline.current.seq.num_computed_tokens == 32
+    session.new_run("Four", LONG, chat=False, one_pass=True)
+    session.step_to(1, math.inf)
+    assert len(session.timeline.current.steps) == 1
+    session.close()
+
+
+def test_a_batch_that_steps_is_in_use_and_its_prompts_let_others_through(session):
+    session.batch.start([BatchRequest("a", "word " * 60, params=SHORT)], BatchSettings(), "one")
+    session.last_used, begun = 0.0, session.host.worker.call
+    kinds = []
+
+    def call(work, **options):
+        kinds.append(isinstance(found := begun(work, **options), bool))
+        return found
+
+    with patch.object(session.host.worker, "call_in_parts", call):
+        session.batch.step_to(1, math.inf)
+    assert kinds == [True], "a step is a job in parts"
+    assert session.last_used > 0
+
+
 def test_a_full_server_says_so_and_a_place_that_was_left_is_free(hosted, host, new_session, monkeypatch):
     monkeypatch.setattr(host, "sessions", OpenSessions(host.hosting.memory_bytes))  # without those of other tests
     hosted(max_sessions=2)
@@ -108,6 +163,16 @@ def test_who_has_saved_enough_goes_on_unsaved_and_the_others_save(hosted, host, 
     assert full.keeper.problem is None, "this one is"
     full.close()
     other.close()
+
+
+def test_visitors_do_not_read_where_the_file_lies(host, tmp_path):
+    (tmp_path / "secret").write_text("")
+    session = Session(host, SavedRuns(lambda: tmp_path / "secret" / "runs.sqlite3", shared=True))
+    session.go_live()
+    session.step_to(2, math.inf)
+    assert session.keeper.problem.startswith("The saved runs of this server: ")
+    assert "secret" not in session.keeper.problem
+    session.close()
 
 
 def test_a_new_tab_begins_with_the_precision_that_the_host_chose(monkeypatch):
@@ -163,6 +228,36 @@ def test_health_counts_and_names_nobody(session):
     assert "secret" not in text
     assert session.session_id[:8] not in text
     assert session.keeper.token not in text
+
+
+def test_health_says_that_the_device_stopped_until_a_step_is_made_again(session, monkeypatch):
+    from miniinfer.engine import driver
+
+    real, lost = driver.run_stages, RuntimeError("CUDA error: device-side assert triggered")
+    monkeypatch.setattr("miniinfer.engine.engine.run_stages", lambda *a, **k: (_ for _ in ()).throw(lost))
+    session.handle(Ask(1, "r1", want=2, cursor=2))
+    assert "device stopped" in session.error
+    found = health_of(session.host, 1.0)
+    assert (found["status"], found["device"]) == ("failed", "lost")
+    monkeypatch.setattr("miniinfer.engine.engine.run_stages", real)
+    session.handle(Ask(2, "r1", want=2, cursor=2))
+    found = health_of(session.host, 1.0, saving=False)
+    assert (found["status"], found["device"], found["saving"]) == ("ok", "ok", "failing"), "everything else goes on"
+
+
+def test_what_is_wrong_with_a_model_stands_in_the_log_and_visitors_read_what_they_chose_wrongly(monkeypatch, caplog):
+    host, fails = ModelHost(guarded("verifier")), []
+    monkeypatch.setattr("miniinfer.models.loader.load_model", lambda *args, **kwargs: (_ for _ in ()).throw(fails[-1]))
+    said = []
+    for error in (ModelFileError("/home/somebody/a.gguf is\ncut."), BadInputError("There is no CUDA device here.")):
+        fails.append(error)
+        host._load(ModelKey())
+        said.append(host.status(ModelKey()).text)
+    assert said == [
+        "The model could not be loaded on this server: its log says why to whoever hosts it.",
+        "There is no CUDA device here.",
+    ]
+    assert [record.getMessage() for record in caplog.records] == ['model failed: "/home/somebody/a.gguf is\\ncut."']
 
 
 def test_health_says_when_the_model_failed_without_saying_where_it_lies(monkeypatch):

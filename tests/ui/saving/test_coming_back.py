@@ -218,6 +218,31 @@ def test_a_reload_that_comes_before_the_first_session_is_closed_takes_its_place(
     assert (len(saved(saved_runs, second)["r1"].steps), saved(saved_runs, second)["r1"].cursor) == (5, 5)
 
 
+def test_on_a_server_for_many_another_browser_gets_a_copy_although_the_tab_has_gone(visit, saved_runs, monkeypatch):
+    monkeypatch.setattr(saved_runs, "shared", True)
+    first = visit()
+    first.keeper.browser = "browser-mine"
+    first.go_live()
+    first.step_to(3, math.inf)
+    first.new_run("Nobody else's business", SHORT, chat=False, one_pass=True)
+    first.step_to(1, math.inf)
+    token = first.keeper.token
+    first.close()
+    guest = visit()
+    guest.keeper.browser = "browser-else"
+    assert guest.keeper.come_back(token, "r1", 2)
+    guest.go_live()
+    assert "copy of your own" in guest.note
+    assert guest.keeper.token != token
+    assert (ids(guest), guest.timeline.cursor, guest.keeper.waiting) == (["r1"], 2, {}), "the run of the link alone"
+    guest.step_to(5, math.inf)
+    owner = visit()
+    owner.keeper.browser = "browser-mine"
+    assert owner.keeper.come_back(token, "r1", None)
+    owner.go_live()
+    assert (owner.keeper.token, len(owner.timeline.current.steps)) == (token, 3), "as it was left"
+
+
 def test_two_reloads_at_once_leave_one_owner_and_one_copy(visit):
     first = visit()
     first.go_live()
@@ -242,8 +267,8 @@ def test_a_model_that_is_gone_or_was_replaced_is_named_and_the_run_stays_listed(
     session.close()
     token = session.keeper.token
     for change, sentence in (
-        ({"source": "/nowhere/model.gguf"}, "was made with /nowhere/model.gguf, which is not there"),
-        ({"file_bytes": 5}, "of 5 bytes, and the file there has 98,362,432: it was replaced"),
+        ({"source": "/nowhere/m.gguf", "file_sample": "0" * 32}, "was made with /nowhere/m.gguf, which is not there"),
+        ({"file_bytes": 5, "file_sample": None}, "of 5 bytes, and the file there has 98,362,432: it was replaced"),
         ({"file_sample": "0" * 32}, "has the same size and other weights: it was replaced"),
     ):
         form = saved(saved_runs, session)["r1"]

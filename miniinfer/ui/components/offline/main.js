@@ -25,7 +25,7 @@ const about = createAbout(facts);
 const help = createHelp();
 const bar = createBar(bus, help.open);
 const top = h(
-  "div",
+  "header",
   { class: "mi mi-top" },
   h("span", { class: "name", text: "MiniInfer" }),
   bar.root,
@@ -57,7 +57,7 @@ async function start() {
   bus.goto(stepOfAddress() ?? facts.cursor);
   bus.on((dirty) => (bar.paint(dirty), dirty.has("cursor") && rememberStep()));
   listenKeys(bus);
-  getKeys().add(help.keys);
+  help.groups.forEach((group) => getKeys().add(group));
   window.addEventListener("hashchange", () => bus.goto(stepOfAddress() ?? bus.cursor));
   bus.changed("data", "run", "cursor", "theme", "head");
   document.body.dataset.ready = "yes";
