@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from miniinfer.checks import array, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
-from miniinfer.config import SamplingParams
+from miniinfer.config import REAL_BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 
 FORMAT, VERSION = "miniinfer-run", 1
@@ -167,7 +167,7 @@ def _model(value: dict[str, Any]) -> SavedModel:
     return SavedModel(
         text(value["name"], MAX_NAME), maybe(lambda x: text(x, 4096), value["source"]), text(value["device"], 20),
         text(value["dtype"], 20), whole(value["file_bytes"]), maybe(lambda x: text(x, 64), value.get("file_sample")),
-        maybe(one_of("torch", "native"), value.get("backend")),
+        maybe(one_of(*REAL_BACKENDS), value.get("backend")),
     )
 
 

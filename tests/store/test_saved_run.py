@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miniinfer.config import REAL_BACKENDS
 from miniinfer.errors import BadInputError
 from miniinfer.store.saved_run import SavedRun
 from tests.store.saved import saved
@@ -19,6 +20,18 @@ def test_a_run_comes_back_as_it_was():
     for run in (saved(), branch, saved(steps=(), cursor=0, finish_reason="abort")):
         assert SavedRun.from_json(run.to_json()) == run
     assert saved().output_ids == (7, 9)
+
+
+@pytest.mark.parametrize("backend", [None, *REAL_BACKENDS])
+def test_whatever_computed_a_run_is_kept(backend):
+    run = saved(model=replace(saved().model, backend=backend))
+    assert SavedRun.from_json(run.to_json()) == run
+
+
+def test_auto_computes_nothing():
+    run = saved(model=replace(saved().model, backend="auto"))
+    with pytest.raises(BadInputError, match="damaged"):
+        SavedRun.from_json(run.to_json())
 
 
 def test_a_run_that_was_saved_before_recording_was_timed_can_be_read():

@@ -25,7 +25,7 @@ def backend_for(model: ModelLike, name: str) -> Backend:
 
 def backend_again(model: ModelLike, name: str) -> Backend:
     """That of a run which was computed by `name`, as far as it is there now: nothing is built for it."""
-    return backend_for(model, "torch" if name == "torch" else "auto")
+    return backend_for(model, "auto" if name == "native" else name)
 
 
 def config_for(model: ModelLike, block_size: int, hosting: Hosting = OWN) -> EngineConfig:
