@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.backend import TORCH
+from miniinfer.engine.backend import TORCH, TorchBackend
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.stages.mlp import mlp_out
@@ -35,10 +34,11 @@ PARAMS = SamplingParams(temperature=0.8, top_p=0.9)
 BUFFER = 2**20
 
 
-class Twice:
+class Twice(TorchBackend):
     """Torch, with one stage that does its work twice and one that takes its time."""
 
     name = "twice"
+    group_cost = TORCH.group_cost
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         def slow(engine, state):  # type: ignore[no-untyped-def]
@@ -47,12 +47,6 @@ class Twice:
             mlp_out(engine, state)
 
         return replace_stage(program, "mlp_out", slow)
-
-    def weights(self, weights):  # type: ignore[no-untyped-def]
-        return weights
-
-    def threads(self, rows):  # type: ignore[no-untyped-def]
-        return contextlib.nullcontext()
 
 
 def measured(backends, **options) -> BackendComparison:  # type: ignore[no-untyped-def]
