@@ -1,5 +1,5 @@
 """A step in the app, from key or click to the painted frame: all of it, and what the interface adds to the model's
-time; how it grows from a short run to a long one, all panels open; and how soon the app is there.
+time; and how soon the app is there.
 """
 
 from __future__ import annotations
@@ -19,42 +19,21 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench import report
 from bench.floor import empty_fragment_ms
-from bench.passage import ENDLESS, passage
+from bench.passage import passage
 from bench.report import Figure
 from bench.start import one_start, own_home, start_figures
 from miniinfer.cli.browser import find_chromium
 from miniinfer.errors import MiniInferError
 from miniinfer.hosting import VARIABLE, Hosting
-from miniinfer.measure.timing import timing_of
 from miniinfer.models.text import load_tokenizer
 from miniinfer.models.tokenizer import Tokenizer
-from tests.browser.conftest import ARGUMENTS, READY, home_with_models, running_app, wait_for
+from tests.browser.conftest import ARGUMENTS, READY, home_with_models, running_app
 
 PROBE = Path(__file__).with_name("probe.js")
 MOST_MS = {64: 60.0, 250: 80.0}  # without the model, at these many tokens of context
 MOST_WHOLE_MS = {("float32", 250): 100.0, ("packed", 250): 80.0}  # the model included; packed is the fastest mode
-MOST_GROWTH = 1.6
 WARM_UP = 3  # steps of each run whose times are thrown away
-LONG_PROMPT = 200  # tokens of the prompt of a run that becomes long by decoding
-STEADY_TOP_P = 0.5  # with it nothing unlikely ends that run
 KINDS = ("click", "key")
-# Ask for steps up to `want` and for nothing to look at, again and again, as a page without panels would.
-REACH = """async (want) => {
-  const bus = window.__miniinfer;
-  for (let tries = 0; bus.history.last < want && tries < 100; tries++) {
-    const { last } = bus.history;
-    bus.driver.ask({ n: ++bus.asks.n, run: bus.run.run, want, cursor: bus.cursor, have: bus.history.have });
-    for (let i = 0; i < 3000 && bus.history.last === last; i++) await new Promise((done) => setTimeout(done, 10));
-    if (bus.history.last > last) tries = 0;
-    if (bus.history.info.finished) break;
-  }
-  bus.goto(Math.min(want, bus.known));
-  return bus.history.last;
-}"""
-PAINTED = """([step]) => {
-  const { history, asks } = window.__miniinfer;
-  return history.next.has(step) && history.rows.has(step) && !asks.waiting;
-}"""
 
 
 @dataclass(frozen=True)
@@ -62,11 +41,10 @@ class Size:
     modes: tuple[str, ...] = ("float32", "packed")
     contexts: tuple[int, ...] = (64, 250)
     events: int = 24  # of each kind, at each context
-    growth: tuple[int, int] | None = (50, 2000)  # contexts of a short run and of a long one, stepped by turns
     starts: int = 5  # of the app, after a first one that makes the copy of the converted weights
 
 
-QUICK = Size(events=6, growth=None, starts=3)
+QUICK = Size(events=6, starts=3)
 
 
 def measure(size: Size) -> list[Figure]:
@@ -76,7 +54,7 @@ def measure(size: Size) -> list[Figure]:
     with _chromium() as browser:
         with _prints_to_stderr():
             floor = empty_fragment_ms(browser, size.events)
-        figures.append(_figure("click to painted, a fragment of Streamlit that does nothing", floor))
+        figures.append(ms_figure("click to painted, a fragment of Streamlit that does nothing", floor))
         with _prints_to_stderr(), TemporaryDirectory() as folder:
             own = own_home(Path(folder))
             first, later = one_start(browser, own), [one_start(browser, own) for _ in range(size.starts)]
@@ -92,7 +70,7 @@ def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: 
     with _prints_to_stderr(), TemporaryDirectory() as home:
         environment = home_with_models(Path(home)) | {VARIABLE: Hosting(dtype=mode).to_json()}
         with running_app(environment) as address:
-            page = _live_tab(browser, address)
+            page = live_tab(browser, address)
             for context in size.contexts:
                 steps = 2 * size.events + WARM_UP
                 ids = passage(tokenizer, max(1, context - steps // 2 - 2))
@@ -100,12 +78,10 @@ def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: 
                 found = events_figures(context, step_events(page, size.events), mode)
                 click = next(f for f in found if f.name.startswith("click"))
                 figures += [*found, Figure(f"{context} tokens: click : empty fragment", click.value / floor, "x")]
-            if size.growth is not None:
-                figures += growth(browser, address, tokenizer, size.growth, size.events, mode)
     return [replace(figure, name=f"{mode}: {figure.name}") for figure in figures]
 
 
-def _live_tab(browser: Browser, address: str) -> Page:
+def live_tab(browser: Browser, address: str) -> Page:
     """A tab of its own session, on the workspace, with the model loaded."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.add_init_script(path=PROBE)
@@ -142,12 +118,12 @@ def new_run(page: Page, text: str, new_tokens: int, top_p: float | None = None) 
     page.get_by_label("New tokens", exact=True).fill(str(new_tokens))
     page.get_by_label("Prompt", exact=True).fill(text)
     page.get_by_role("button", name="New run").click()
-    _expect(page, 0)
+    expect_step(page, 0)
     page.keyboard.press("ArrowRight")
-    _expect(page, 1)
+    expect_step(page, 1)
 
 
-def _expect(page: Page, step: int) -> None:
+def expect_step(page: Page, step: int) -> None:
     page.get_by_test_id("transport-step").get_by_text(f"step {step:,} ").wait_for(timeout=READY)
 
 
@@ -186,10 +162,10 @@ def events_figures(context: int, seen: list[dict[str, Any]], mode: str = "") -> 
         name = f"{kind} to painted, {context} tokens"
         contexts, model_ms = [e["context"] for e in mine], statistics.median(e["ms"] for e in mine)
         how = f"{len(mine)} events at {min(contexts)} to {max(contexts)} tokens; without {model_ms:.1f} ms of the model"
-        figures.append(_figure(name, [_whole(e) - e["ms"] for e in mine], MOST_MS.get(context), how))
+        figures.append(ms_figure(name, [whole_ms(e) - e["ms"] for e in mine], MOST_MS.get(context), how))
         if kind == "click":
-            whole = [_whole(e) for e in mine]
-            figures.append(_figure(f"{name}, whole step", whole, MOST_WHOLE_MS.get((mode, context)), "with the model"))
+            whole, most = [whole_ms(e) for e in mine], MOST_WHOLE_MS.get((mode, context))
+            figures.append(ms_figure(f"{name}, whole step", whole, most, "with the model"))
     return figures + parts_figures(context, seen)
 
 
@@ -200,75 +176,16 @@ def parts_figures(context: int, seen: list[dict[str, Any]]) -> list[Figure]:
         "server and wire, without the model": [e["received"] - e["sent"] - e["ms"] for e in seen],
         "answer to painted": [e["painted"] - e["received"] for e in seen],
     }
-    figures = [_figure(f"{context} tokens: {part}", values) for part, values in parts.items()]
+    figures = [ms_figure(f"{context} tokens: {part}", values) for part, values in parts.items()]
     largest = statistics.median(e["bytes"] for e in seen)
     return [*figures, Figure(f"{context} tokens: answer on the wire", largest, "bytes")]
 
 
-def _whole(event: dict[str, Any]) -> float:
+def whole_ms(event: dict[str, Any]) -> float:
     return float(event["painted"] - event["start"])
 
 
-def growth(
-    browser: Browser, address: str, tokenizer: Tokenizer, contexts: tuple[int, int], events: int, mode: str
-) -> list[Figure]:
-    """Whole steps of two tabs by turns, keys and clicks as they come: of a short run, and of one that has become long
-    by decoding. Everything is recorded and all panels of the workspace are open in both; once the map of all heads
-    shows newest rows, as it does at first, and once patterns."""
-    steps = 2 * (events + WARM_UP)
-    tabs = []
-    for context in contexts:
-        start = max(1, context - steps // 2)
-        ids = passage(tokenizer, min(LONG_PROMPT, start), ENDLESS)
-        page = _live_tab(browser, address)
-        new_run(page, tokenizer.decode(ids), start - len(ids) + steps + 8, STEADY_TOP_P)
-        _reach(page, 1 + start - len(ids))
-        tabs.append(page)
-    figures = []
-    for heads in ("rows", "patterns"):
-        seen = _by_turns(tabs, heads, events)
-        name = f"{contexts[1]} tokens : {contexts[0]}, all panels open, heads as {heads}"
-        for context, events_seen in zip(contexts, seen, strict=True):
-            whole = [_whole(e) for e in events_seen]
-            figures.append(_figure(f"{context} tokens, by turns, heads as {heads}: whole step", whole))
-            if heads == "rows":
-                figures += [replace(f, name=f"by turns, {f.name}") for f in parts_figures(context, events_seen)]
-        short, long = ([_whole(e) for e in events_seen] for events_seen in seen)
-        how = f"paired by round, {len(short)} rounds"
-        figures.append(Figure(f"a whole step, {name}", timing_of(long, short).ratio, "x", MOST_GROWTH, note=how))
-    for page in tabs:
-        page.close()
-    return figures
-
-
-def _by_turns(tabs: list[Page], heads: str, events: int) -> list[list[dict[str, Any]]]:
-    """Of each tab what probe.js saw of its events, one of each tab a round."""
-    for page in tabs:
-        page.bring_to_front()
-        page.evaluate("(heads) => window.__miniinfer.setPref('map', heads)", heads)
-        wait_for(page, PAINTED, [page.evaluate("window.__miniinfer.cursor")], timeout=READY)
-    chance = random.Random(0)
-    seen: list[list[dict[str, Any]]] = [[] for _ in tabs]
-    for number in range(WARM_UP + events):
-        kind = chance.choice(KINDS)
-        for which in chance.sample(range(len(tabs)), len(tabs)):
-            tabs[which].bring_to_front()
-            event = step_event(tabs[which], kind, chance)
-            if number >= WARM_UP:
-                seen[which].append(event)
-    return seen
-
-
-def _reach(page: Page, step: int) -> None:
-    """Have the run decode up to this step, and look at it."""
-    last = page.evaluate(REACH, step)
-    if last < step:
-        raise MiniInferError(f"The run ended at step {last}; start the bench again.")
-    _expect(page, step)
-    wait_for(page, PAINTED, [step], timeout=READY)
-
-
-def _figure(name: str, values: list[float], most: float | None = None, note: str = "") -> Figure:
+def ms_figure(name: str, values: list[float], most: float | None = None, note: str = "") -> Figure:
     ranked = sorted(values)
     return Figure(name, statistics.median(ranked), "ms", most, p90=ranked[int(0.9 * len(ranked))], note=note)
 
