@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
-WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind them, and processors, things are kept
+# Something is kept behind these stages, and behind each logits processor.
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))
 FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
 
 
@@ -35,12 +36,12 @@ FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by 
 class NewestRow:
     """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
 
-    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
+    rows: [L, H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
     probs: [R, V]; coins: R. Older ones are computed when looked at.
     """
 
     position: int
-    rows: list[torch.Tensor]
+    rows: torch.Tensor
     logits: torch.Tensor
     processed: list[torch.Tensor]
     probs: torch.Tensor
@@ -161,7 +162,7 @@ class Recorder:
         for seq_id in pooled:
             del self._prompts[seq_id]
         self.newest = NewestRow(
-            self._plan[0][2] + self._plan[0][1] - 1, list(newest), state.raw_logits, self._processed, state.probs,
+            self._plan[0][2] + self._plan[0][1] - 1, newest, state.raw_logits, self._processed, state.probs,
             state.coins,
         )
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
