@@ -219,15 +219,9 @@ class Engine:
             token_ids.append(checked_id(force, self.model_config.vocab_size))
         computed = min(seq.num_computed_tokens, length if computed is None else computed, length, len(token_ids) - 1)
         branch = Sequence(
-            seq_id=self._new_id(seq_id),
-            token_ids=token_ids,
-            num_prompt_tokens=num_prompt_tokens,
-            params=params or seq.params,
-            num_computed_tokens=computed,
-            block_table=seq.block_table[: -(-computed // self.config.block_size)],
-            forced=forced,
-            prefill_chunk=seq.prefill_chunk,
-        )
+            self._new_id(seq_id), token_ids, num_prompt_tokens, params or seq.params, num_computed_tokens=computed,
+            block_table=seq.block_table[: -(-computed // self.config.block_size)], forced=forced,
+            prefill_chunk=seq.prefill_chunk)  # fmt: skip
         self.pool.share(branch.block_table)
         self.sequences[branch.seq_id] = branch
         reason = self.finish_reason(branch) if branch.num_output_tokens else None

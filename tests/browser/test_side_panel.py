@@ -30,6 +30,8 @@ def test_a_new_run_starts_at_its_prompt_and_the_old_one_is_kept(visit):
     tab.expect_step("step 1")
     page.get_by_test_id("transport-runs").click()
     expect(page.get_by_test_id("transport-run")).to_have_count(2)
+    plain, helped = (page.get_by_role("button", name=name).bounding_box() for name in ("New run", "Branch here"))
+    assert (plain["y"], plain["height"]) == (helped["y"], helped["height"]), "one line, with a help text or without"
 
 
 def test_an_empty_prompt_is_a_sentence_and_the_run_is_unharmed(visit):
