@@ -96,19 +96,19 @@ class Visitor:
 
     @property
     def transport(self) -> dict[str, Any]:
-        return json.loads(self.components["transport"].json)
+        return json.loads(self.components["transport"].json)[0]
 
     @property
     def is_live(self) -> bool:
         run = next((run for run in self.transport["runs"] if run["id"] == self.transport["run"]), None)
         return run is not None and run["kind"] == "live"
 
-    async def new_run(self, prompt: str, seed: int, new_tokens: int) -> None:
+    async def new_run(self, prompt: str, seed: int, new_tokens: int, top_p: float | None = None) -> None:
         """Fill the side panel and press "New run"."""
         values = {
             ("text_area", "Prompt"): {"string_value": prompt}, ("text_input", "Seed"): {"string_value": str(seed)},
             ("number_input", "New tokens"): {"double_value": float(new_tokens)},
-        }
+        } | ({} if top_p is None else {("number_input", "Top-p"): {"double_value": top_p}})
         for place, value in values.items():
             self._states[self._widgets[place]] = WidgetState(id=self._widgets[place], **value)  # type: ignore[arg-type]
         self.tokens = []

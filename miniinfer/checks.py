@@ -42,8 +42,9 @@ def as_float(value: float) -> float:
 
 
 def logprob(value: Any) -> float:
-    """A forced token may have been cut by every filter: its log probability is the text "-inf"."""
-    return -math.inf if value == "-inf" else real(value)
+    """A forced token may have been cut by every filter: its log probability is the text "-inf". Only a rounding can be
+    above 0."""
+    return -math.inf if value == "-inf" else real(value, most=1e-3)
 
 
 def true_or_false(value: Any) -> bool:

@@ -20,6 +20,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 configure()  # before any test imports torch
 os.environ.setdefault("MINIINFER_NATIVE", "0")  # tests/native has its own; elsewhere nothing is built meanwhile
+# What loading makes of the file is tested, not a copy that was made before; tests of the copies turn them on.
+os.environ.setdefault("MINIINFER_KEEP_WEIGHTS", "0")
 # A shell that starts pytest in the background has it ignore Ctrl-C, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -99,7 +99,8 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--backend", metavar="B", default="auto", choices=tuple(BACKENDS),
-        help="torch, native (the compiled core, built first if need be), or auto (the default: native if it is built)",
+        help="torch, native (the compiled core, built first if need be), graph (torch, decode steps in memory that is "
+        "used again, on CUDA as captured graphs), or auto (the default: native if it is built, else torch)",
     )  # fmt: skip
 
 

@@ -67,11 +67,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _backends(options: argparse.Namespace, weights: Weights) -> list[Backend]:
-    """Torch, and the compiled core if it is built and neither turned off nor unfit for this model."""
+    """Torch, and the backend that was asked for; auto: the compiled core if it is built and neither turned off nor
+    unfit for this model."""
     from miniinfer.engine.backend import TORCH
     from miniinfer.native.choose import choose_backend
 
-    other = choose_backend("torch" if options.backend == "torch" else "auto", weights)
+    other = choose_backend("auto" if options.backend == "native" else options.backend, weights)
     return [TORCH] if other is TORCH else [TORCH, other]
 
 

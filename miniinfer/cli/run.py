@@ -20,13 +20,14 @@ from miniinfer.cli.arguments import add_device_options, whole
 from miniinfer.cli.output import ProgressLine
 from miniinfer.cli.port import LAST_PORT, any_free, claimed, require_free
 from miniinfer.errors import BadInputError, MiniInferError
-from miniinfer.models.fetch import ensure_default_model
+from miniinfer.models.fetch import ensure_default_model, looks_right
 from miniinfer.models.paths import data_home
+from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 
 SUMMARY = "start the app in the browser"
 FILES = bootstrap.RUN_FILES
 START_SECONDS = 120
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.02
 STOP_SECONDS = 8
 
 
@@ -52,8 +53,9 @@ def run(options: argparse.Namespace) -> int:
     with _stop_signals():
         try:
             settings = hosting_options.hosting_of(options)
-            with ProgressLine() as progress:
-                ensure_default_model(progress)
+            if not looks_right(MODELS[DEFAULT_MODEL]):  # if it is not what it looks, the app finds out
+                with ProgressLine() as progress:
+                    ensure_default_model(progress)
             port = options.port or any_free(options.host)
             with claimed(port, data_home()):
                 return _serve(options, port, settings)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
+from miniinfer.engine.groups import GROUP_COST
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
-    """What an engine asks before its first step. Both answers are shared by engines and never written."""
+    """What an engine asks before its first step. Program and weights are shared by engines and never written."""
 
     @property
     def name(self) -> str:
-        """torch or native."""
+        """A key of config.BACKENDS."""
         ...
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -25,17 +27,30 @@ class Backend(Protocol):
         """The same weights behind the products that shall run."""
         ...
 
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
+    @property
+    def group_cost(self) -> int:
+        """Padded positions that take as long here as the calls of one more attention group (groups.py)."""
+        ...
+
 
 class TorchBackend:
     """The readable program, always there, and the reference of every other one."""
 
     name = "torch"
+    group_cost = GROUP_COST
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         return program
 
     def weights(self, weights: Weights) -> Weights:
         return weights
+
+    def threads(self, rows: int) -> AbstractContextManager[object]:
+        return nullcontext()
 
 
 TORCH = TorchBackend()

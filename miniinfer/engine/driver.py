@@ -16,10 +16,11 @@ def run_stages(
     program: Sequence[Stage], engine: Engine, state: StepState, until: int, observer: Observer | None
 ) -> None:
     """Run stages, from the one at state.pc up to but without the one at index `until`, showing each to the observer."""
-    while state.pc < until:
-        stage = program[state.pc]
-        state.stage = stage
-        stage.fn(engine, state)
-        state.pc += 1
-        if observer is not None:
-            observer(stage, state)
+    with engine.backend.threads(engine.scheduler.most_rows(state.only)):
+        while state.pc < until:
+            stage = program[state.pc]
+            state.stage = stage
+            stage.fn(engine, state)
+            state.pc += 1
+            if observer is not None:
+                observer(stage, state)

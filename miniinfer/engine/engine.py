@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable
 from collections.abc import Sequence as SequenceOf
@@ -50,7 +51,7 @@ class Engine:
         config: EngineConfig | None = None,
         *,
         program: tuple[Stage, ...] | None = None,
-        make_groups: groups.MakeGroups = groups.make_groups,
+        make_groups: groups.MakeGroups | None = None,
         backend: Backend | None = None,
     ) -> None:
         self.model = model
@@ -61,7 +62,7 @@ class Engine:
         self.device = model.weights.device
         static = self.config.batching == "static"
         self.program = program or self.backend.program((padded_program if static else build_program)(model.config))
-        self.make_groups = make_groups
+        self.make_groups = make_groups or functools.partial(groups.make_groups, group_cost=self.backend.group_cost)
         self.context_length = checked_context(self.config.context_length, model.config.context_length)
         self.rope = Rope(model.config, model.weights.dtype, self.device)
         one_context = -(-self.context_length // self.config.block_size)  # in blocks
@@ -175,6 +176,11 @@ class Engine:
         self._open_states.remove(state)
         if state.pc < len(self.program):  # else `commit` has run, and the step counts
             self.scheduler.undo(state.scheduled, state.admitted)
+
+    @property
+    def open_states(self) -> tuple[StepState, ...]:
+        """Steps that were begun and are neither committed nor abandoned, copies of parked ones among them."""
+        return tuple(self._open_states)
 
     def parked_sequences(self) -> frozenset[Sequence]:
         """Those that take part in a step which is neither committed nor abandoned."""

@@ -74,12 +74,19 @@ def make_group(scheduled: SequenceOf[Scheduled], first_seq: int, num_seqs: int, 
     return AttnGroup(first_seq, num_seqs, first_row, num_rows, context_lens, hidden)
 
 
-def make_groups(scheduled: SequenceOf[Scheduled], device: torch.device) -> tuple[AttnGroup, ...]:
-    """The leading one-row sequences together, or cut into neighbours of like length; every other sequence alone."""
+def make_groups(
+    scheduled: SequenceOf[Scheduled], device: torch.device, group_cost: int | None = None
+) -> tuple[AttnGroup, ...]:
+    """The leading one-row sequences together, or cut into neighbours of like length; every other sequence alone.
+
+    group_cost: padded positions that take as long as one more group, where that is not GROUP_COST.
+    """
     leading = 0
     while leading < len(scheduled) and scheduled[leading].num_tokens == 1:
         leading += 1
-    sizes = [*cheapest_cuts([entry.stop for entry in scheduled[:leading]]), *[1] * (len(scheduled) - leading)]
+    decoding = [entry.stop for entry in scheduled[:leading]]
+    cuts = cheapest_cuts(decoding, GROUP_COST if group_cost is None else group_cost)
+    sizes = [*cuts, *[1] * (len(scheduled) - leading)]
     groups, first = [], 0
     for size in sizes:
         groups.append(make_group(scheduled, first, size, device))
@@ -87,15 +94,15 @@ def make_groups(scheduled: SequenceOf[Scheduled], device: torch.device) -> tuple
     return tuple(groups)
 
 
-def cheapest_cuts(context_lens: SequenceOf[int]) -> list[int]:
-    """How many neighbours to put into each group, so that the padded positions of all groups, and GROUP_COST for each
+def cheapest_cuts(context_lens: SequenceOf[int], group_cost: int = GROUP_COST) -> list[int]:
+    """How many neighbours to put into each group, so that the padded positions of all groups, and group_cost for each
     of them, are the fewest together. Of equal costs the one with longer groups first."""
     best: list[tuple[int, list[int]]] = [(0, [])]  # for the first n sequences: cost, sizes
     for n in range(1, len(context_lens) + 1):
         ways = []
         for size in range(n, 0, -1):
             cost, sizes = best[n - size]
-            ways.append((cost + size * max(context_lens[n - size : n]) + GROUP_COST, [*sizes, size]))
+            ways.append((cost + size * max(context_lens[n - size : n]) + group_cost, [*sizes, size]))
         best.append(min(ways, key=lambda way: way[0]))
     return best[-1][1]
 

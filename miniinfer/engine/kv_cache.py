@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from miniinfer.config import ModelConfig
-from miniinfer.engine.machine_faults import machine_fault
-from miniinfer.errors import DeviceLostError, OutOfBlocksError
+from miniinfer.engine.machine_faults import check_room, machine_fault
+from miniinfer.errors import DeviceLostError, NoMemoryError, OutOfBlocksError
 
 KEYS, VALUES = 0, 1
 KEPT_PLACES = 64  # a step has one for each attention group
@@ -49,8 +49,10 @@ class KVCache:
         shape = list(self.data.shape)
         shape[3] = num_blocks
         try:
+            if self.data.device.type == "cpu":
+                check_room(num_blocks * self.block_bytes)
             grown = torch.zeros(shape, dtype=self.data.dtype, device=self.data.device)
-        except (RuntimeError, MemoryError) as error:
+        except (RuntimeError, MemoryError, NoMemoryError) as error:
             if isinstance(fault := machine_fault(error), DeviceLostError):
                 raise fault from error
             raise OutOfBlocksError(

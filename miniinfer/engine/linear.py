@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from miniinfer.engine import onednn
+
 PACKABLE = (torch.float32, torch.bfloat16)
 
 
@@ -30,19 +32,38 @@ class Linear:
     weight: [out, in]. Its own memory is not referenced after packing, so the caller may drop it.
     """
 
-    __slots__ = ("_packed", "_plain", "dtype", "in_features", "out_features")
+    __slots__ = ("_memory", "_packed", "_plain", "dtype", "in_features", "out_features")
 
     def __init__(self, weight: Tensor, *, prepack: bool = True) -> None:
         if weight.ndim != 2:
             raise ValueError(f"A weight matrix has two dimensions, not the shape {tuple(weight.shape)}.")
         self.out_features, self.in_features = weight.shape
         self.dtype = weight.dtype
+        self._memory: Tensor | None = None  # what the matrix lies in, if that is not torch's own
         self._packed: Tensor | None = None
         self._plain: Tensor | None = None
         if prepack and can_prepack(weight):
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), None)
         else:
             self._plain = weight
+
+    @classmethod
+    def over(cls, memory: Tensor, shape: tuple[int, int], dtype: torch.dtype, described: bytes | None) -> Linear:
+        """The product with a matrix [out, in] that lies in `memory` (uint8 [bytes]): prepacked and so described
+        (`description`), or in plain order if None. Nothing is copied. Raises RuntimeError."""
+        linear = cls.__new__(cls)
+        linear.out_features, linear.in_features = shape
+        linear.dtype, linear._memory, linear._packed, linear._plain = dtype, memory, None, None
+        if described is None:
+            linear._plain = memory.view(dtype).view(shape)
+        else:
+            linear._packed = onednn.over(memory, shape, dtype, described)
+        return linear
+
+    @property
+    def description(self) -> bytes | None:
+        """How a prepacked matrix lies, for `over`; None if it is not prepacked. Ask `onednn.can_describe` before."""
+        return None if self._packed is None else onednn.description(self._packed)
 
     @classmethod
     def plain(cls, weight: Tensor) -> Linear:

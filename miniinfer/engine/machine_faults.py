@@ -5,14 +5,45 @@ Anything else is a mistake of ours and keeps its own name.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 
 from miniinfer.errors import DeviceLostError, MiniInferError, NoMemoryError
+from miniinfer.free_memory import free_bytes
+
+if TYPE_CHECKING:
+    from miniinfer.engine.engine import Engine
+    from miniinfer.engine.scheduler import Scheduled
 
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
 DEVICE = ("cuda error", "cuda driver", "device-side assert", "cublas", "cudnn", "hip error", "nccl", "mps backend")
+
+NO_ROOM = (
+    "There is not enough free memory for this, and nothing of it was kept: delete runs, use a shorter prompt, or close "
+    "other programs, then try again."
+)
+
+SCORES = 3  # tensors of attention that are there at once
+WORTH_ASKING = 64 * 2**20  # bytes; asking takes a third of a millisecond
+
+
+def check_room(num_bytes: int) -> None:
+    """Call before what takes much of this machine's memory. Raises NoMemoryError if it is not free: a system that gives
+    out more than it has would end the process, in place of saying no."""
+    free = free_bytes()
+    if free is not None and num_bytes > free:
+        raise NoMemoryError(NO_ROOM)
+
+
+def check_step_fits(engine: Engine, scheduled: Iterable[Scheduled]) -> None:
+    """Before a step's first large tensor: products, scores and weights of one layer are there at once, [H, T, C] each.
+    Raises NoMemoryError."""
+    pairs = sum(entry.num_tokens * entry.stop for entry in scheduled)
+    needed = SCORES * engine.model_config.num_heads * pairs * engine.weights.dtype.itemsize
+    if needed > WORTH_ASKING and engine.device.type == "cpu":
+        check_room(needed)
 
 
 def machine_fault(error: BaseException) -> MiniInferError | None:
@@ -25,10 +56,7 @@ def machine_fault(error: BaseException) -> MiniInferError | None:
     said = str(error.args[0]) if error.args else ""
     text = said.lower()
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in text for words in NO_MEMORY):
-        return NoMemoryError(
-            "There is not enough free memory for this, and nothing of it was kept: delete runs, use a shorter prompt, "
-            "or close other programs, then try again."
-        )
+        return NoMemoryError(NO_ROOM)
     if isinstance(error, torch.AcceleratorError) or any(words in text for words in DEVICE):
         reason = next(iter(said.splitlines()), "").strip().rstrip(".")[:120] or type(error).__name__
         return DeviceLostError(

@@ -68,6 +68,14 @@ class Int4Linear(Linear):
         self.scales = pairs.transpose(0, 1).to(torch.bfloat16, memory_format=torch.contiguous_format)
 
     @classmethod
+    def of(cls, q: Tensor, scales: Tensor, in_features: int) -> Int4Linear:
+        """With `q` and `scales` of another one of as many columns, wherever they lie. Nothing is copied."""
+        linear = cls.__new__(cls)
+        linear.out_features, linear.in_features, linear.dtype = scales.shape[1], in_features, torch.float32
+        linear.q, linear.scales = q, scales
+        return linear
+
+    @classmethod
     def takes(cls, rows: int) -> bool:
         """True if the kernel has a form for a matrix of that many rows."""
         return rows % ROWS == 0
@@ -107,6 +115,11 @@ class Float16Linear(Linear):
         self.out_features, self.in_features = weight.shape
         self.dtype = torch.float32
         self._half = torch.ops.quantized.linear_prepack_fp16(weight, None)
+
+    @property
+    def half(self) -> Tensor:
+        """The matrix [out, in] in float16: a new copy. `Float16Linear(half.float())` is this product again."""
+        return self.to_dense().half()
 
     @classmethod
     def takes(cls, weight: Tensor) -> bool:

@@ -129,20 +129,30 @@ def sampler_trace(
     """
     _check(logits, (*prompt_ids, *output_ids), coin)
     raw = logits.float().cpu()
-    stages: list[SamplerStage] = []
-    cut_by = torch.full_like(raw, KEPT, dtype=torch.int8)
     current = _finite(raw, RAW)
-    for index, name in enumerate(params.order):
-        processed = process(name, current, params, prompt_ids, output_ids)
-        if processed is not current:
-            cut_by = cut_by.masked_fill(processed.isneginf() & ~current.isneginf(), index)
-        stages.append(SamplerStage(name, processed))
-        current = processed
+    processed: list[Tensor] = []
+    for name in params.order:
+        current = process(name, current, params, prompt_ids, output_ids)
+        processed.append(current)
     probs = probabilities(_finite(current, PROCESSED), params)
-    toss = coin_of(params, output_ids) if coin is None else coin
-    token_id, lo, hi = land(probs, toss)
-    raw_probs = torch.softmax(raw, dim=-1)
-    return SamplerTrace(tuple(stages), raw_probs, probs, cut_by, token_id, toss, lo, hi)
+    return trace_of(raw, params.order, processed, probs, coin_of(params, output_ids) if coin is None else coin)
+
+
+@torch.inference_mode()
+def trace_of(
+    raw: Tensor, names: Sequence[str], processed: Sequence[Tensor], probs: Tensor, coin: float
+) -> SamplerTrace:
+    """The trace of a choice whose stages have been computed: raw logits [V], those that each processor left (the very
+    tensor that it was given where it changed nothing), what the draw used, and its coin."""
+    cut_by = torch.full_like(raw, KEPT, dtype=torch.int8)
+    before = raw
+    for index, after in enumerate(processed):
+        if after is not before:
+            cut_by = cut_by.masked_fill(after.isneginf() & ~before.isneginf(), index)
+        before = after
+    token_id, lo, hi = land(probs, coin)
+    stages = tuple(SamplerStage(name, logits) for name, logits in zip(names, processed, strict=True))
+    return SamplerTrace(stages, torch.softmax(raw, dim=-1), probs, cut_by, token_id, coin, lo, hi)
 
 
 def _check(logits: Tensor, ids: Sequence[int], coin: float | None) -> None:

@@ -83,6 +83,11 @@ class Scheduler:
         """Who waits, in the order in which they will be served."""
         return sorted(self.waiting, key=ORDERS[self.config.policy])
 
+    def most_rows(self, only: Sequence | None) -> int:
+        """As many rows the next step may have, of this sequence or of all: one for each token that is not computed."""
+        seqs = (*self.running, *self.waiting) if only is None else (only,)
+        return sum(seq.num_uncomputed_tokens for seq in seqs)
+
     def schedule(self, parked: AbstractSet[Sequence] = frozenset(), only: Sequence | None = None) -> Schedule:
         """Choose who runs, and give them the blocks they need. `parked` sequences stand in another, unfinished step;
         `only` leaves all others out, and preempts nobody.

@@ -28,7 +28,7 @@ class StepState:
     pc: int = 0  # index of the stage that runs next
     stage: Stage | None = None  # the stage that is running, or ran last
 
-    plan: Any = None  # of a backend: where the stages of this step write, see native/decode_plan.py
+    plan: Any = None  # of a backend: where the stages of this step write (native/decode_plan.py, graph/step.py)
 
     only: Sequence | None = None  # leave all other sequences out of this step
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -53,7 +54,7 @@ class Weights:
         """float32, bfloat16 or packed."""
         return "packed" if self.packed else str(self.dtype).removeprefix("torch.")
 
-    @property
+    @cached_property  # asked for after every step
     def nbytes(self) -> int:
         """Bytes of everything but the embedding: what a step with at least one sampled row reads.
 

@@ -9,8 +9,9 @@ from miniinfer.figures.plain import plain
 from miniinfer.trace.compare import RunComparison
 
 
-def comparison_figure(comparison: RunComparison, colours: Palette, height: int) -> go.Figure:
-    """Bars: half the summed difference of the used probabilities; points: the probability of the token taken."""
+def comparison_figure(comparison: RunComparison, colours: Palette, height: int, source: str = "computed") -> go.Figure:
+    """Bars: half the summed difference of the used probabilities; points: the probability of the token taken. source:
+    where they come from."""
     pairs = comparison.pairs
     xs = [p.index + 1 for p in pairs]
     apart = {
@@ -37,5 +38,5 @@ def comparison_figure(comparison: RunComparison, colours: Palette, height: int) 
             annotation_position="top right", annotation_font={"color": colours.branch},
         )
     figure.update_xaxes(title="output token", dtick=1 if len(xs) <= 40 else None, range=[0.4, len(xs) + 0.6])
-    figure.update_yaxes(title="probability (computed)", tickformat=".0%", range=[0, 1.08])
+    figure.update_yaxes(title=f"probability ({source})", tickformat=".0%", range=[0, 1.08])
     return plain(figure, colours, height, hovermode="x unified")

@@ -83,7 +83,8 @@ def _messages(run: RecordedRun, cursor: int) -> bytes:
     length = run.steps[-1].context_len
     newest = {meta.context_len - 1 for meta in run.steps}
     around = Surroundings((run_entry(run),), READY)
-    head = run.head or run.info.default_head
+    whole = all(rows is not None for rows in run.pattern)
+    head = run.info.default_head if whole else run.head
     first = Selection(
         cursor=cursor, details=tuple(meta.step for meta in run.steps), probs_from=0,
         head=HeadAsk(*head, 0, length) if head is not None else None,

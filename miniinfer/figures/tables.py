@@ -14,6 +14,9 @@ from miniinfer.trace.compare import RunComparison
 from miniinfer.trace.records import NextToken
 from miniinfer.trace.run import Run
 
+# What a cell begins with that a spreadsheet takes for a formula, the wide forms in some languages; so shared/export.js.
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+
 
 def candidates_table(found: NextToken) -> pd.DataFrame:
     """One row a candidate, and the rest of the vocabulary as the last one."""
@@ -68,13 +71,13 @@ def to_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """CSV text (RFC 4180). A cell that a spreadsheet would run as a formula gets a leading apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(header)
+    writer.writerow([_harmless(name) for name in header])
     writer.writerows([_harmless(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 
 def _harmless(cell: Any) -> Any:
-    return "'" + cell if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
+    return "'" + cell if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:

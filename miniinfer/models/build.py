@@ -11,6 +11,7 @@ from miniinfer.config import ModelConfig
 from miniinfer.engine.embedding import Embedding
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.weights import LayerWeights, Weights
+from miniinfer.models.converted.conversion import Conversion, Note
 from miniinfer.models.llama import TensorSource
 from miniinfer.models.registry import Progress
 from miniinfer.models.report import PhaseClock
@@ -41,8 +42,11 @@ class Builder:
 
     packed = False
 
-    def __init__(self, source: TensorSource, device: torch.device, dtype: torch.dtype, clock: PhaseClock) -> None:
-        self.source, self.device, self.dtype, self.clock = source, device, dtype, clock
+    def __init__(
+        self, source: TensorSource, device: torch.device, dtype: torch.dtype, clock: PhaseClock, conversion: Conversion
+    ) -> None:
+        """conversion: may have matrices that were converted before, and hears of those that are converted now."""
+        self.source, self.device, self.dtype, self.clock, self.conversion = source, device, dtype, clock, conversion
 
     def placed(self, weight: Tensor) -> Tensor:
         return weight.to(self.device, self.dtype)
@@ -59,9 +63,24 @@ class Builder:
 
     def linear(self, *parts: Stored) -> Linear:
         """One product with the rows of all parts."""
+        names = tuple(part.name for part in parts)
+        known = self.conversion.take(names)
+        if known is not None:
+            linear, note = known
+        else:
+            linear, note = self.convert(*parts)
+            self.conversion.made(names, linear, note)
+        self.note(note)
+        return linear
+
+    def convert(self, *parts: Stored) -> tuple[Linear, Note]:
+        """From the file, with what is to be known of it."""
         weight = self.read_joined(parts)
         with self.clock.phase(PREPACK):
-            return Linear(self.placed(weight))
+            return Linear(self.placed(weight)), None
+
+    def note(self, note: Note) -> None:
+        """Hears what is to be known of each matrix."""
 
     def layer(self, number: int, config: ModelConfig) -> LayerWeights:
         names = {part: name.format(number) for part, name in self.source.names.layer_parts.items()}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from miniinfer.strangers import open_file
+
 SAMPLES, SAMPLE_BYTES = 64, 4096  # spread over each file; other weights of the same shapes differ in all of them
 READ_SUFFIXES = (".safetensors", ".json", ".jinja")
 
@@ -12,7 +14,7 @@ State = tuple[tuple[str, int, int, int], ...]
 
 
 def weight_files(path: Path) -> list[Path]:
-    return sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    return sorted(p for p in path.glob("*.safetensors") if p.is_file()) if path.is_dir() else [path]
 
 
 def file_bytes(path: Path) -> int:
@@ -41,7 +43,7 @@ def file_sample(path: Path) -> str:
         for each in weight_files(path):
             size = each.stat().st_size
             found.update(size.to_bytes(8, "little"))
-            with open(each, "rb") as file:
+            with open_file(each) as file:
                 for number in range(SAMPLES):
                     file.seek(max(0, size - SAMPLE_BYTES) * number // (SAMPLES - 1))
                     found.update(file.read(SAMPLE_BYTES))

@@ -16,6 +16,7 @@ from pathlib import Path
 from miniinfer.models.gguf_cursor import Cursor, Value
 from miniinfer.models.sniff import HEAD_BYTES, refuse_impostor
 from miniinfer.models.tensor_types import SUPPORTED, TensorType, type_name
+from miniinfer.strangers import open_file
 
 MAX_KEYS = MAX_TENSORS = 1 << 16
 MAX_NAME_CHARACTERS = 256
@@ -48,7 +49,7 @@ class GGUFHeader:
 
 def read_header(path: Path) -> GGUFHeader:
     """Raises ModelFileError if the file is not a whole GGUF file that we can read, OSError if it cannot be opened."""
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         file_bytes = file.seek(0, 2)
         file.seek(0)
         refuse_impostor(path.name, file.read(HEAD_BYTES))

@@ -53,6 +53,9 @@ class GGUFSource:
     def stored_as(self, name: str) -> str:
         return self._header.tensors[name].kind.name
 
+    def stored_bytes(self, name: str) -> int:
+        return self._header.tensors[name].nbytes
+
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         rows, kind = self._stored_rows(name), self._header.tensors[name].kind
         return Embedding(lambda ids: _lookup(rows, kind, ids, dtype), rows.nbytes, kind.name, torch.from_numpy(rows))

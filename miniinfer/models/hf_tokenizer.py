@@ -15,6 +15,7 @@ from miniinfer.errors import ModelFileError
 from miniinfer.models.json_file import read_json_object, read_optional_json_object
 from miniinfer.models.report import FactReader
 from miniinfer.models.vocabulary import Vocabulary, parse_merges
+from miniinfer.strangers import read_file
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
 MAX_TEMPLATE_BYTES = 1 << 20
@@ -64,9 +65,10 @@ def read_chat_template(folder: Path) -> str | None:
     path = folder / "chat_template.jinja"
     if path.exists():
         try:
-            return path.read_bytes()[:MAX_TEMPLATE_BYTES].decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelFileError(f"{folder.name}/{path.name} cannot be read ({error}).") from error
+            return read_file(path, MAX_TEMPLATE_BYTES).decode("utf-8")
+        except (OSError, ValueError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise ModelFileError(f"{folder.name}/{path.name} cannot be read ({said}).") from error
     template = read_optional_json_object(folder / "tokenizer_config.json").get("chat_template")
     if isinstance(template, list):  # several, by name
         named = [one for one in template if isinstance(one, dict) and one.get("name") == "default"]

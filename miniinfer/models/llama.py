@@ -90,6 +90,10 @@ class TensorSource(Protocol):
         """The storage type of a tensor, as its format calls it."""
         ...
 
+    def stored_bytes(self, name: str) -> int:
+        """Bytes that it takes in its file."""
+        ...
+
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         """The matrix [V, E] kept in the file's own storage type; rows are looked up in `dtype`."""
         ...

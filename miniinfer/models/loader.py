@@ -14,21 +14,23 @@ import torch
 from miniinfer.config import ModelConfig
 from miniinfer.engine.backend import ChooseBackend, always_torch
 from miniinfer.engine.weights import Weights
-from miniinfer.errors import BadInputError, ModelFileError
+from miniinfer.errors import BadInputError, ModelFileError, tame
 from miniinfer.models import gguf_facts, hf_facts
 from miniinfer.models.build import Builder
 from miniinfer.models.chat import ChatTemplate
-from miniinfer.models.display import tame
+from miniinfer.models.converted.conversion import Conversion
 from miniinfer.models.file_state import State, file_bytes, file_sample, file_state
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.json_file import read_json_object
 from miniinfer.models.llama import HF_NAMES, TensorSource, check_tensors
+from miniinfer.models.memory_needed import check_it_fits
 from miniinfer.models.packed_build import PackedBuilder
 from miniinfer.models.registry import MODELS, Progress
 from miniinfer.models.report import FactReader, LoadReport, PhaseClock
 from miniinfer.models.safetensors_source import SafetensorsSource
 from miniinfer.models.text import folder_text, gguf_text, locate, open_header
 from miniinfer.models.tokenizer import Tokenizer
+from miniinfer.strangers import open_file
 
 PACKED = "packed"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, PACKED: torch.float32}  # of what lies between products
@@ -51,6 +53,7 @@ class LoadedModel:
     file_bytes: int = 0  # of the weights as they were read
     file_sample: str = ""  # see file_state.py
     file_state: State = ()
+    conversion: Conversion | None = None  # where its products' matrices came from; can keep a copy of them
 
     @property
     def device(self) -> str:
@@ -96,7 +99,10 @@ def load_model(
             "choose float32 or bfloat16, or give a GGUF file."
         )
     state = file_state(path)
-    loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock)
+    with clock.phase("take the converted copy"):
+        conversion = Conversion(path, dtype, place.type)
+        conversion.look()
+    loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock, conversion)
     model_there = loading.folder() if path.is_dir() else loading.gguf()
     with clock.phase("find and check the file"):
         size, sample = file_bytes(path), file_sample(path)
@@ -131,9 +137,11 @@ class _Loading:
     """One attempt to load; everything it learns ends up in the report."""
 
     def __init__(
-        self, path: Path, device: torch.device, dtype: str, progress: Progress, clock: PhaseClock
-    ) -> None:
+        self, path: Path, device: torch.device, dtype: str, progress: Progress, clock: PhaseClock,
+        conversion: Conversion,
+    ) -> None:  # fmt: skip
         self.path, self.device, self.dtype, self.progress, self.clock = path, device, dtype, progress, clock
+        self.conversion = conversion
 
     def gguf(self) -> LoadedModel:
         self.progress("Reading the header", 0.0)
@@ -142,7 +150,7 @@ class _Loading:
             facts = FactReader(self.path, header.metadata)
             config = gguf_facts.read_config(header, facts)
         types = Counter(info.kind.name for info in header.tensors.values())
-        with open(self.path, "rb") as file:
+        with open_file(self.path) as file:
             source = GGUFSource(header, file, self.clock)
             check_tensors(source, config)
             with self.clock.phase("tokenizer"):
@@ -178,8 +186,9 @@ class _Loading:
         facts: FactReader,
         types: Mapping[str, int],
     ) -> LoadedModel:
-        packed = PackedBuilder(source, self.clock) if self.dtype == PACKED else None
-        builder = packed or Builder(source, self.device, DTYPES[self.dtype], self.clock)
+        check_it_fits(source, config, self.dtype, self.device)
+        packed = PackedBuilder(source, self.clock, self.conversion) if self.dtype == PACKED else None
+        builder = packed or Builder(source, self.device, DTYPES[self.dtype], self.clock, self.conversion)
         weights = builder.build(config, self.progress)
         kept = tuple(packed.kept) if packed else ()
         memory = {"weights": weights.nbytes}
@@ -198,6 +207,7 @@ class _Loading:
             report=LoadReport(
                 tuple(facts.facts), dict(types), memory, dict(self.clock.seconds), tuple(facts.notes), kept
             ),
+            conversion=self.conversion,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import CHUNK, ROWS, Blocks, Float16Linear, Int4Linear
 from miniinfer.models.build import PREPACK, Builder, Stored, undo_gguf_order
+from miniinfer.models.converted.conversion import Conversion, Note
 from miniinfer.models.llama import TensorSource
 from miniinfer.models.report import KeptMatrix, PhaseClock
 
@@ -21,11 +23,11 @@ class PackedBuilder(Builder):
 
     packed = True
 
-    def __init__(self, source: TensorSource, clock: PhaseClock) -> None:
-        super().__init__(source, torch.device("cpu"), torch.float32, clock)
+    def __init__(self, source: TensorSource, clock: PhaseClock, conversion: Conversion) -> None:
+        super().__init__(source, torch.device("cpu"), torch.float32, clock, conversion)
         self.kept: list[KeptMatrix] = []
 
-    def linear(self, *parts: Stored) -> Linear:
+    def convert(self, *parts: Stored) -> tuple[Linear, Note]:
         found = [self.blocks(part) for part in parts]
         blocks = [part for part in found if part is not None]
         rows = sum(len(part.q) for part in blocks)
@@ -35,7 +37,7 @@ class PackedBuilder(Builder):
                 packed = Int4Linear(joined)
             with self.clock.phase("compare with the file"):
                 lost, whole = joined.difference()
-            return self._keep(parts, packed, lost, whole, "")
+            return self._noted(parts, packed, lost, whole, "")
         weight = self.read_joined(parts)
         with self.clock.phase(PREPACK):
             dense = Float16Linear(weight) if Float16Linear.takes(weight) else Linear(weight)
@@ -44,7 +46,7 @@ class PackedBuilder(Builder):
             lost = sum(_squares(kept - stored) for kept, stored in pairs)
             whole = sum(_squares(stored) for stored in weight.split(CHUNK))
         dense_parts = [part.name for part, its_blocks in zip(parts, found, strict=True) if its_blocks is None]
-        return self._keep(parts, dense, lost, whole, self._why(parts, dense_parts, len(weight)))
+        return self._noted(parts, dense, lost, whole, self._why(parts, dense_parts, len(weight)))
 
     def blocks(self, matrix: Stored) -> Blocks | None:
         """In the model's own row order."""
@@ -53,12 +55,17 @@ class PackedBuilder(Builder):
             return blocks
         return Blocks(*(undo_gguf_order(part, matrix.num_heads) for part in blocks))
 
-    def _keep(self, parts: tuple[Stored, ...], linear: Linear, lost: float, whole: float, why: str) -> Linear:
+    def note(self, note: Note) -> None:
+        assert note is not None
+        self.kept.append(KeptMatrix(**{**note, "names": tuple(note["names"]), "stored": tuple(note["stored"])}))
+
+    def _noted(
+        self, parts: tuple[Stored, ...], linear: Linear, lost: float, whole: float, why: str
+    ) -> tuple[Linear, Note]:
         names = tuple(part.name for part in parts)
         stored = tuple(dict.fromkeys(self.source.stored_as(name) for name in names))
         difference = math.sqrt(lost / whole) if whole else 0.0
-        self.kept.append(KeptMatrix(names, stored, linear.storage, linear.nbytes, difference, why))
-        return linear
+        return linear, asdict(KeptMatrix(names, stored, linear.storage, linear.nbytes, difference, why))
 
     def _why(self, parts: tuple[Stored, ...], dense_parts: list[str], rows: int) -> str:
         if not dense_parts:

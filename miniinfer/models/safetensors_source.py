@@ -19,6 +19,7 @@ from miniinfer.models.llama import HF_NAMES
 from miniinfer.models.report import PhaseClock
 from miniinfer.models.safetensors_header import Stored, read_header
 from miniinfer.models.sniff import HEAD_BYTES, PICKLE_SUFFIXES, refuse_impostor
+from miniinfer.strangers import open_file
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 READABLE_TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -61,6 +62,9 @@ class SafetensorsSource:
     def stored_as(self, name: str) -> str:
         return self.types[name]
 
+    def stored_bytes(self, name: str) -> int:
+        return self._places[name][1].nbytes
+
     def embedding(self, name: str, dtype: torch.dtype) -> Embedding:
         with self._clock.phase("read"):
             matrix = self._stored(name)
@@ -75,12 +79,14 @@ class SafetensorsSource:
         """tensor_names: those that the index expects in this file, None for all that it holds."""
         label = f"{self.path.name}/{path.name}"
         try:
-            file = self._files.enter_context(path.open("rb"))
+            file = self._files.enter_context(open_file(path))
             refuse_impostor(label, file.read(HEAD_BYTES))
             held = read_header(file)
         except FileNotFoundError:
             raise ModelFileError(f"{label} is missing, but the folder's index names it: fetch it again.") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except OSError as error:
+            raise ModelFileError(f"{label} cannot be read ({error.strerror or error}).") from error
+        except (ValueError, RecursionError) as error:
             raise ModelFileError(f"{label} is damaged or cut short ({error}): fetch it again.") from error
         for name in held if tensor_names is None else tensor_names:
             if name not in held:

@@ -16,6 +16,7 @@ from miniinfer.models.sniff import PICKLE_SUFFIXES
 from miniinfer.models.tokenizer import Tokenizer
 from miniinfer.models.vocabulary import Vocabulary, check_vocabulary
 
+MOST_TEMPLATE = 1 << 20  # characters; the longest in use have a hundredth of that
 MOST_TOKENS = 1 << 20  # of a tokenizer.json without a model; the largest vocabularies have a quarter of that
 
 
@@ -114,6 +115,12 @@ def _chat_template(source: str | None, tokenizer: Tokenizer, facts: FactReader) 
     """None, with a note, if there is none or it cannot be parsed: the model still takes raw prompts."""
     if source is None:
         facts.notes.append("The model has no chat template, so it takes raw prompts only.")
+        return None
+    if len(source) > MOST_TEMPLATE:
+        facts.notes.append(
+            f"The model's chat template has {len(source):,} characters, which none needs, so it is not used: the model "
+            "takes raw prompts only."
+        )
         return None
     vocabulary = tokenizer.vocabulary
     bos, eos = vocabulary.bos_id, min(vocabulary.declared_stop_ids, default=None)

@@ -1,5 +1,7 @@
-// Attention of decode: one row a sequence, which reads all its keys and values.
+// Attention of decode: one row a sequence, which reads all its keys and values. A part is some blocks of one sequence and
+// key/value head, so that every number of the cache is read once, by one thread.
 #include <limits>
+#include <vector>
 
 #include "cache.h"
 #include "core.h"
@@ -7,6 +9,12 @@
 #include "vectors.h"
 
 namespace {
+
+constexpr int64_t AHEAD = 512;  // numbers: what is asked of memory before it is needed, for that stops at page ends
+
+inline void ask_for(const float* numbers, int64_t size) {
+    for (int64_t i = 0; i < size; i += LANES) __builtin_prefetch(numbers + i);
+}
 
 // COUNT heads that read the same key: q . k * scale, each into its row of scores.
 template <int COUNT>
@@ -25,7 +33,7 @@ void score(const float* queries, const float* key, int64_t size, float scale, in
 
 }  // namespace
 
-// scores [K, S, G, C] = q . k / sqrt(D); -inf behind the end of a sequence. A part: some blocks of a sequence and head.
+// scores [K, S, G, C] = q . k / sqrt(D); -inf behind the end of a sequence.
 void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* tables,
                     int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* scores) {
     constexpr int64_t BLOCKS = 8;
@@ -42,6 +50,7 @@ void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_
         for (int64_t start = first; start < seen; start += per_block) {
             const float* key = keys.blocks + tables[s * table_size + start / per_block] * keys.block_numbers;
             for (int64_t c = start; c < std::min(start + per_block, seen); c++, key += size) {
+                ask_for(key + AHEAD, size);
                 int64_t g = 0;
                 for (; g + 3 <= group; g += 3)
                     score<3>(queries + g * size, key, size, scale, context, rows + g * context + c);
@@ -87,19 +96,20 @@ void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* 
 
 namespace {
 
-// COUNT heads that read the same values: sums of weights[c] * value[c] over the positions of a sequence.
-template <int COUNT>
+// COUNT heads that read the same values: sums of weights[c] * value[c] over positions start .. stop - 1, of NV vectors from
+// number `first` of each value on.
+template <int COUNT, int NV>
 void mix(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t context,
-         int64_t len, int64_t first, float* z) {
-    V sums[COUNT][2] = {};
-    for (int64_t b = 0; b * cache.block_size < len; b++) {
-        const float* value = values.blocks + table[b] * values.block_numbers + first;
-        const int64_t stop = std::min((b + 1) * cache.block_size, len);
-        for (int64_t c = b * cache.block_size; c < stop; c++, value += cache.head_dim) {
-            const V low = load(value), high = load(value + LANES);
+         int64_t start, int64_t stop, int64_t first, float* z) {
+    V sums[COUNT][NV] = {};
+    for (int64_t c = start; c < stop;) {
+        const float* value = values.blocks + table[c / cache.block_size] * values.block_numbers + first;
+        const int64_t end = std::min((c / cache.block_size + 1) * cache.block_size, stop);
+        for (; c < end; c++, value += cache.head_dim) {
+            ask_for(value + AHEAD, NV * LANES);
             for (int g = 0; g < COUNT; g++) {
-                sums[g][0] += low * weights[g * context + c];
-                sums[g][1] += high * weights[g * context + c];
+                const V weight = all(weights[g * context + c]);
+                for (int v = 0; v < NV; v++) sums[g][v] += load(value + v * LANES) * weight;
             }
         }
     }
@@ -107,43 +117,55 @@ void mix(const Head& values, const int64_t* table, const Cache& cache, const flo
 }
 
 // The same for one head and any number of numbers.
-void mix_plainly(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t len,
-                 int64_t first, int64_t stop, float* z) {
-    std::fill(z + first, z + stop, 0.0f);
-    for (int64_t c = 0; c < len; c++) {
+void mix_plainly(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t start,
+                 int64_t stop, int64_t first, float* z) {
+    std::fill(z + first, z + cache.head_dim, 0.0f);
+    for (int64_t c = start; c < stop; c++) {
         const float* value = values.blocks + table[c / cache.block_size] * values.block_numbers +
                              c % cache.block_size * cache.head_dim;
-        for (int64_t i = first; i < stop; i++) z[i] += weights[c] * value[i];
+        for (int64_t i = first; i < cache.head_dim; i++) z[i] += weights[c] * value[i];
     }
+}
+
+// All numbers of COUNT heads.
+template <int COUNT>
+void mix_heads(const Head& values, const int64_t* table, const Cache& cache, const float* weights, int64_t context,
+               int64_t start, int64_t stop, float* z) {
+    int64_t first = 0;
+    for (; first + 4 * LANES <= cache.head_dim; first += 4 * LANES)
+        mix<COUNT, 4>(values, table, cache, weights, context, start, stop, first, z);
+    for (; first + LANES <= cache.head_dim; first += LANES)
+        mix<COUNT, 1>(values, table, cache, weights, context, start, stop, first, z);
+    if (first == cache.head_dim) return;
+    for (int g = 0; g < COUNT; g++)
+        mix_plainly(values, table, cache, weights + g * context, start, stop, first, z + g * cache.head_dim);
 }
 
 }  // namespace
 
-// z [S, H, D]: the values of each sequence mixed by pattern [K, S, G, C]. A part: 32 numbers of a sequence and head.
+// z [S, H, D]: the values of each sequence mixed by pattern [K, S, G, C]. The sums of the parts are added in their order.
 void mi_attn_mix(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* tables,
                  int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* z) {
-    constexpr int64_t NUMBERS = 2 * LANES;
-    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads;
-    const int64_t ranges = (size + NUMBERS - 1) / NUMBERS;
-    share(cache->num_kv_heads * num_seqs * ranges, num_heads * num_seqs * context * size, [&](int64_t part) {
-        const int64_t first = part % ranges * NUMBERS, s = part / ranges % num_seqs, kv = part / ranges / num_seqs;
+    constexpr int64_t POSITIONS = 128;
+    static thread_local std::vector<float> partial;  // [ranges, S, H, D]
+    const int64_t size = cache->head_dim, group = num_heads / cache->num_kv_heads, all_z = num_seqs * num_heads * size;
+    const int64_t ranges = (context + POSITIONS - 1) / POSITIONS, work = num_heads * num_seqs * context * size;
+    partial.resize(ranges * all_z);
+    float* sums = partial.data();
+    share(ranges * num_seqs * cache->num_kv_heads, work, [=](int64_t part) {
+        const int64_t range = part % ranges, s = part / ranges % num_seqs, kv = part / ranges / num_seqs;
         const Head values = head(*cache, 1, kv);
         const int64_t* table = tables + s * table_size;
         const float* weights = pattern + (kv * num_seqs + s) * group * context;
-        float* to = z + (s * num_heads + kv * group) * size;
-        for (int64_t g = 0; g < group;) {
-            const float* its_weights = weights + g * context;
-            float* its_z = to + g * size;
-            if (first + NUMBERS > size) {
-                mix_plainly(values, table, *cache, its_weights, lens[s], first, size, its_z);
-                g++;
-            } else if (group - g >= 3) {
-                mix<3>(values, table, *cache, its_weights, context, lens[s], first, its_z);
-                g += 3;
-            } else {
-                mix<1>(values, table, *cache, its_weights, context, lens[s], first, its_z);
-                g++;
-            }
-        }
+        const int64_t start = range * POSITIONS, stop = std::min(start + POSITIONS, lens[s]);
+        float* to = sums + range * all_z + (s * num_heads + kv * group) * size;
+        int64_t g = 0;
+        for (; g + 3 <= group; g += 3)
+            mix_heads<3>(values, table, *cache, weights + g * context, context, start, stop, to + g * size);
+        for (; g < group; g++)
+            mix_heads<1>(values, table, *cache, weights + g * context, context, start, stop, to + g * size);
     });
+    std::memcpy(z, sums, all_z * sizeof(float));
+    for (int64_t range = 1; range < ranges; range++)
+        for (int64_t i = 0; i < all_z; i++) z[i] += sums[range * all_z + i];
 }

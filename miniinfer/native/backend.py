@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import Weights
 from miniinfer.native.decode_plan import LayerTable, lengths_of
-from miniinfer.native.library import Cache, Library
+from miniinfer.native.library import MOST_ROWS, Cache, Library
 from miniinfer.native.products import native_weights
 from miniinfer.native.stages import native_program
 
@@ -22,6 +24,8 @@ class NativeBackend:
     """An engine.backend.Backend. Shared by all engines of a process."""
 
     name = "native"
+    # A padded position is a few numbers to write here and no key to read; a second group costs the laid-out step.
+    group_cost = 4096
 
     def __init__(self, library: Library) -> None:
         self.library = library
@@ -42,6 +46,20 @@ class NativeBackend:
             known = self._weights[number] = weakref.ref(weights, lambda _gone: self._forget(number)), ours
             self._tables[id(ours)] = LayerTable(ours)
         return known[1]
+
+    @contextmanager
+    def threads(self, rows: int) -> Iterator[None]:
+        """Torch has one thread in a step that decodes. What is left to it there is small, the vocabulary of the sampler
+        at most; its second thread and the core's would wait for work on the same processor, each in the other's way."""
+        before = torch.get_num_threads()
+        few = rows <= MOST_ROWS
+        if few:
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if few:
+                torch.set_num_threads(before)
 
     def _forget(self, number: int) -> None:
         known = self._weights.pop(number, None)

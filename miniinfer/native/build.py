@@ -19,6 +19,7 @@ from pathlib import Path
 
 from miniinfer.models.lock import locked
 from miniinfer.models.paths import data_home
+from miniinfer.models.processor import processor
 from miniinfer.native.library import Library, NativeError
 
 HERE = Path(__file__).parent
@@ -56,7 +57,7 @@ def library_path(compiler: str) -> Path:
     for name in SOURCES:
         digest.update((HERE / name).read_bytes())
     version = _run([compiler, "--version"])
-    for part in (compiler, version, *options(), sys.platform, _processor()):
+    for part in (compiler, version, *options(), sys.platform, processor()):
         digest.update(part.encode() + b"\0")
     return data_home() / "native" / digest.hexdigest()[:16] / "core.so"
 
@@ -117,16 +118,6 @@ def _run(command: list[str]) -> str:
         complaint = next((line for line in done.stderr.splitlines() if line.strip()), f"status {done.returncode}")
         raise NativeError(f"The compiler {command[0]} failed: {complaint.strip()}")
     return done.stdout
-
-
-def _processor() -> str:
-    """What -march=native depends on."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.splitlines() if line.startswith(("model name", "flags", "Features"))]
-        return "\n".join(sorted(set(lines)))
-    except OSError:
-        return platform.processor() + platform.machine()
 
 
 class BackgroundBuild:

@@ -1,4 +1,4 @@
-"""Which backend an engine gets: torch, native, or whichever is there."""
+"""Which backend an engine gets: torch, native, graph, or whichever is there."""
 
 from __future__ import annotations
 
@@ -73,6 +73,15 @@ class Native:
 NATIVE = Native()
 
 
+def backend_sentence(name: str) -> str:
+    """How it stands with the backend of this name (a key of config.BACKENDS): whether it is there, what it left out."""
+    if name == "graph":
+        from miniinfer.engine.graph.backend import GRAPH
+
+        return GRAPH.sentence
+    return NATIVE.sentence
+
+
 def switched_off(environ: Mapping[str, str] = os.environ) -> str | None:
     """The sentence to say if the user has turned the core off."""
     off = environ.get(SWITCH, "").strip().lower() in ("0", "no", "off", "false")
@@ -89,7 +98,8 @@ def why_unfit(weights: Weights) -> str | None:
 
 
 def choose_backend(name: str, weights: Weights, *, wait: bool = False, native: Native = NATIVE) -> Backend:
-    """The backend called torch or native; auto: native if it is built and fits, else torch.
+    """The backend called torch, native or graph; auto: native if it is built and fits, else torch. Never graph by
+    itself: what it gives on CUDA has not been measured.
 
     wait: let a first build end before answering. Raises BadInputError for an unknown name, NativeError if native is
     asked for and cannot be had.
@@ -98,11 +108,15 @@ def choose_backend(name: str, weights: Weights, *, wait: bool = False, native: N
 
     if name not in BACKENDS:
         raise BadInputError(f"backend must be one of {', '.join(BACKENDS)}, not {name!r}.")
+    if name == "graph":
+        from miniinfer.engine.graph.backend import GRAPH
+
+        return GRAPH
     unfit = why_unfit(weights)
     if name == "torch" or (name == "auto" and unfit):
         return TORCH
     if unfit:
-        raise NativeError(f"{unfit} Choose backend torch or auto.")
+        raise NativeError(f"{unfit} Choose another backend.")
     backend = native.backend(wait=wait or name == "native")
     if backend is None and name == "native":
         raise NativeError(native.why_not())

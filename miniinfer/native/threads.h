@@ -1,9 +1,10 @@
 // A few threads that share the parts of one job. `share(n, work)` calls work(i) for i = 0 .. n - 1 and returns when all
 // are done.
 //
-// Parts are claimed one at a time, by the caller too. So a helper that sleeps, or waits for a core beside another busy
-// program, costs nothing: the caller simply does its parts. Only a helper that loses its core in the middle of a part is
-// waited for; if that lasts, helpers are left out for a while, longer each time.
+// Parts are claimed, by the caller too, a few neighbours at a time: a share of what is left, so the last ones come one by
+// one. A claim is a word that two cores take from each other, which takes longer than a small part. A helper that sleeps,
+// or waits for a core beside another busy program, costs nothing: the caller simply does its parts. Only a helper that
+// loses its core in the middle of a claim is waited for; if that lasts, helpers are left out for a while, longer each time.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,9 @@ using Clock = std::chrono::steady_clock;
 constexpr auto SPIN = std::chrono::microseconds(150);     // the gap between two stages is some 10
 constexpr auto TOO_LONG = std::chrono::microseconds(400);  // to wait for one part: a helper has lost its core
 constexpr auto LEAST_REST = std::chrono::milliseconds(20), LONGEST_REST = std::chrono::milliseconds(2000);
+
+constexpr int LOOKS = 64;   // at the ticket between two looks at the clock
+constexpr int APART = 128;  // bytes: two lines of the cache, which processors like to fetch in pairs
 
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -40,15 +44,20 @@ class Crew {
         active.store(count - 1);
     }
 
-    template <class Work> void share(int64_t parts, const Work& work) {
+    // most: parts of one claim
+    template <class Work> void share(int64_t parts, int64_t most, const Work& work) {
         std::unique_lock<std::mutex> lock(owner, std::defer_lock);
         bool alone = parts < 2 || active.load(std::memory_order_relaxed) == 0 || !lock.try_lock();
         if (alone || Clock::now() < rest_until) {
             for (int64_t i = 0; i < parts; i++) work(i);
             return;
         }
-        run = [](const void* w, int64_t i) { (*static_cast<const Work*>(w))(i); };
+        run = [](const void* w, int64_t first, int64_t stop) {
+            for (int64_t i = first; i < stop; i++) (*static_cast<const Work*>(w))(i);
+        };
         context = &work;
+        all = parts;
+        largest_claim.store(most, std::memory_order_relaxed);
         done.store(0, std::memory_order_relaxed);
         round++;
         ticket.store(Ticket(round, parts).bits);  // from here on parts can be claimed
@@ -72,11 +81,15 @@ class Crew {
 
     bool claim_and_work() {
         uint64_t seen = ticket.load(std::memory_order_acquire);
+        int64_t left, count;
         do {
-            if (Ticket(seen).left() == 0) return false;
-        } while (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel));
-        run(context, Ticket(seen).left() - 1);  // these two cannot change before this part is done
-        done.fetch_add(1, std::memory_order_release);
+            left = Ticket(seen).left();
+            if (left == 0) return false;
+            const int64_t members = active.load(std::memory_order_relaxed) + 1;
+            count = std::clamp<int64_t>(left / members, 1, largest_claim.load(std::memory_order_relaxed));
+        } while (!ticket.compare_exchange_weak(seen, seen - count, std::memory_order_acq_rel));
+        run(context, all - left, all - left + count);  // none of these can change before these parts are done
+        done.fetch_add(count, std::memory_order_release);
         return true;
     }
 
@@ -93,39 +106,48 @@ class Crew {
     }
 
     void help(int number) {
+        auto began = Clock::now();
         for (;;) {
-            auto began = Clock::now();
-            while (number >= active.load(std::memory_order_relaxed) || !claim_and_work()) {
-                for (int i = 0; i < 32; i++) pause();
-                if (Clock::now() - began > SPIN) {
-                    sleep(number);
-                    began = Clock::now();
-                }
+            if (number < active.load(std::memory_order_relaxed) && claim_and_work()) {
+                began = Clock::now();
+                continue;
+            }
+            for (int i = 0; i < LOOKS && !work_left(); i++) pause();
+            if (Clock::now() - began > SPIN) {
+                sleep(number);
+                began = Clock::now();
             }
         }
     }
 
+    bool work_left() const { return Ticket(ticket.load()).left() != 0; }
+
     void sleep(int number) {
         std::unique_lock<std::mutex> guard(bed);
         sleepers.fetch_add(1);
-        if (number >= active.load() || Ticket(ticket.load()).left() == 0) wake.wait(guard);
+        if (number >= active.load() || !work_left()) wake.wait(guard);
         sleepers.fetch_sub(1);
     }
 
     std::mutex owner, bed;
     std::condition_variable wake;
     std::vector<std::thread> helpers;
-    std::atomic<int> active{0}, sleepers{0};
-    std::atomic<uint64_t> ticket{0};
-    std::atomic<int64_t> done{0};
     uint32_t round = 0;
-    void (*run)(const void*, int64_t) = nullptr;
+    // Apart from each other in memory: what one core writes, the other one has to fetch, with all that lies beside it.
+    alignas(APART) std::atomic<int> active{0};
+    std::atomic<int> sleepers{0};
+    alignas(APART) std::atomic<uint64_t> ticket{0};
+    std::atomic<int64_t> largest_claim{1};
+    int64_t all = 0;
+    void (*run)(const void*, int64_t, int64_t) = nullptr;
     const void* context = nullptr;
-    Clock::duration rest{0};
+    alignas(APART) std::atomic<int64_t> done{0};
+    alignas(APART) Clock::duration rest{0};
     Clock::time_point rest_until{};
 };
 
-constexpr int64_t SMALL = 1 << 15;  // multiplications that are done sooner than a helper is told
+constexpr int64_t SMALL = 1 << 15;          // multiplications that are done sooner than a helper is told
+constexpr int64_t LARGEST_CLAIM = 1 << 19;  // multiplications: some 20 microseconds for whoever waits for the last one
 
 inline Crew& crew() {
     static auto* all = new Crew;  // never deleted: helpers may outlive main
@@ -139,6 +161,6 @@ template <class Work> void share(int64_t parts, int64_t multiplications, const W
     if (multiplications < threads::SMALL) {
         for (int64_t i = 0; i < parts; i++) work(i);
     } else {
-        threads::crew().share(parts, work);
+        threads::crew().share(parts, std::max<int64_t>(1, threads::LARGEST_CLAIM * parts / multiplications), work);
     }
 }

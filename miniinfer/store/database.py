@@ -7,7 +7,6 @@ later it is dropped for good. A batch is kept for a week after it changed. What 
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import threading
@@ -17,42 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import BadInputError
+from miniinfer.store.faults import RunRefusedError, StoreError, store_error
+from miniinfer.store.opening import NOBODYS, ORPHANS, drop_old, open_file
 from miniinfer.store.saved_batch import SavedBatch
 from miniinfer.store.saved_run import SavedRun
 
-KEPT_DELETED_SECONDS = 24 * 3600
-KEPT_BATCH_SECONDS = 7 * 24 * 3600
 MAX_BYTES = 500 * 2**20  # of the file; nothing is dropped to stay below it, new runs are refused with a sentence
-BUSY_SECONDS = 5.0
+MAX_MEASUREMENT = 2**20  # characters of one
 LINE_LETTERS = 400  # of a prompt in the list
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NOT_WRITABLE = ("readonly", "read-only", "unable to open")
-SCHEMA_VERSION = 2  # 2: `turn`, the order of saving, which no clock that is set back can change
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    session TEXT NOT NULL, run_id TEXT NOT NULL, name TEXT NOT NULL, prompt TEXT NOT NULL, model TEXT NOT NULL,
-    num_steps INTEGER NOT NULL, created REAL NOT NULL, updated REAL NOT NULL, deleted REAL, data TEXT NOT NULL,
-    turn INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (session, run_id)
-);
-CREATE TABLE IF NOT EXISTS owners (session TEXT PRIMARY KEY, owner TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS batches (session TEXT PRIMARY KEY, updated REAL NOT NULL, data TEXT NOT NULL);
-"""
-
-
 # owner None: everybody's, as on a server for one person.
 OWNED = "(?{n} IS NULL OR session IN (SELECT session FROM owners WHERE owner = ?{n}))"
-# Whose a session was, when nothing of it is left.
-NOBODYS = "DELETE FROM owners WHERE session NOT IN (SELECT session FROM runs UNION SELECT session FROM batches)"
-
-
-class StoreError(MiniInferError):
-    """Saved runs cannot be read or written; the message names the file and the way out."""
-
-
-class RunRefusedError(StoreError):
-    """The file takes other runs, but not this one."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +53,8 @@ class RunStore:
         self._name = "The saved runs of this server" if hidden else f"Saved runs ({path})"
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
-            self._prepare()
-            self._file = os.stat(path).st_ino
-        except (OSError, sqlite3.Error) as error:
-            raise self._error(error) from error
+        self._db, self.read_only = open_file(path, self._name)
+        self._file = os.stat(path).st_ino
 
     @property
     def gone(self) -> bool:
@@ -96,32 +65,6 @@ class RunStore:
             return True
         except OSError:
             return False  # it cannot be looked at; writing says why
-
-    def _prepare(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            raise StoreError(
-                f"{self._name} were written by a newer MiniInfer (version {version} of its format): use that one, or "
-                "set MINIINFER_HOME to another folder."
-            )
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        self._db.execute("PRAGMA secure_delete=ON")  # what was deleted for good is zeros, not free pages with a prompt
-        self._db.executescript(SCHEMA)
-        self._db.execute("BEGIN IMMEDIATE")  # of two processes that open an old file, one changes it
-        if "turn" not in (column[1] for column in self._db.execute("PRAGMA table_info(runs)")):
-            self._db.execute("ALTER TABLE runs ADD COLUMN turn INTEGER NOT NULL DEFAULT 0")
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_turn ON runs (turn)")
-        self._db.execute("CREATE INDEX IF NOT EXISTS by_deleted ON runs (deleted) WHERE deleted IS NOT NULL")
-        self._db.execute("COMMIT")
-        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        self._drop_old(time.time())
-        self._db.execute(NOBODYS)
-
-    def _drop_old(self, now: float) -> None:
-        """What was deleted a day ago, and batches that nobody has touched for a week."""
-        self._db.execute("DELETE FROM runs WHERE deleted < ?", (now - KEPT_DELETED_SECONDS,))
-        self._db.execute("DELETE FROM batches WHERE updated < ?", (now - KEPT_BATCH_SECONDS,))
 
     def save(self, saved: Iterable[SavedRun | SavedBatch]) -> None:
         """Write these, all of them or none; what is there already is replaced, a deleted run stays so.
@@ -147,13 +90,13 @@ class RunStore:
                     "updated = excluded.updated, data = excluded.data, turn = excluded.turn",
                     rows,
                 )
-                self._drop_old(now)
+                drop_old(self._db, now)
                 self._db.executemany("REPLACE INTO batches (session, updated, data) VALUES (?, ?, ?)", batches)
                 self._db.execute("COMMIT")
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                raise self._error(error) from error
+                raise store_error(self._name, error) from error
 
     def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
         known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
@@ -227,8 +170,20 @@ class RunStore:
         """Drop deleted runs for good, now, and whose they were; the write-ahead log forgets them too. The sessions that
         are open say again whose they are (`own`) when something of theirs is saved next."""
         self._write(f"DELETE FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
+        self._write(ORPHANS)
         self._write(NOBODYS)
         self._write("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def keep_measurement(self, session: str, run_id: str, view: str, data: str) -> None:
+        """What was measured beside a run, in place of what was measured before. Nothing in a file at its limit."""
+        if len(data) <= MAX_MEASUREMENT and self.total_bytes() < self.max_bytes:
+            sql = "REPLACE INTO measurements (session, run_id, view, updated, data) VALUES (?, ?, ?, ?, ?)"
+            self._write(sql, session, run_id, view, time.time(), data)
+
+    def measurements(self, session: str, run_id: str) -> list[tuple[str, str, float]]:
+        """View, data and time of each."""
+        sql = "SELECT view, data, updated FROM measurements WHERE session = ? AND run_id = ?"
+        return [(str(view), str(data), float(at)) for view, data, at in self._read(sql, session, run_id)]
 
     def num_deleted(self, owner: str | None = None) -> int:
         found = self._read(f"SELECT count(*) FROM runs WHERE deleted IS NOT NULL AND {OWNED.format(n=1)}", owner)
@@ -249,7 +204,7 @@ class RunStore:
             try:
                 return self._used()
             except sqlite3.Error as error:
-                raise self._error(error) from error
+                raise store_error(self._name, error) from error
 
     def close(self) -> None:
         with self._lock:
@@ -262,32 +217,14 @@ class RunStore:
             except UnicodeError as error:
                 raise StoreError("Half of a character is in no saved run: type another text.") from error
             except sqlite3.Error as error:
-                raise self._error(error) from error
+                raise store_error(self._name, error) from error
 
     def _write(self, sql: str, *values: object) -> None:
         with self._lock:
             try:
                 self._db.execute(sql, values)
             except (sqlite3.Error, UnicodeError) as error:
-                raise self._error(error) from error
+                raise store_error(self._name, error) from error
 
-    def _error(self, error: Exception) -> StoreError:
-        if isinstance(error, StoreError):
-            return error
-        text = str(getattr(error, "strerror", None) or error)  # of a file: without its path
-        if isinstance(error, UnicodeError):
-            return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
-        if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
-            way_out = "the disk is full: free some space"
-        elif "disk I/O error" in text:
-            way_out = "the disk is full or failing: free some space, or set MINIINFER_HOME to a folder on another disk"
-        elif "locked" in text or "busy" in text:
-            way_out = "another program holds it: close that one"
-        elif isinstance(error, PermissionError) or any(w in text.lower() for w in NOT_WRITABLE):
-            way_out = "it may not be written here: make its folder writable, or set MINIINFER_HOME to another folder"
-        elif "not a database" in text or "malformed" in text:
-            way_out = "it is damaged: move it away, and a new one is made"
-        else:
-            way_out = text
-        going_on = "What is on screen goes on, but is not saved until then."
-        return StoreError(f"{self._name}: {way_out}. {going_on}")
+
+__all__ = ["MAX_BYTES", "RunLine", "RunRefusedError", "RunStore", "StoreError"]

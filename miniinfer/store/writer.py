@@ -16,7 +16,8 @@ from miniinfer.store.saved_run import SavedRun
 Saved = SavedRun | SavedBatch
 Snapshot = Callable[[], Saved | None]
 RETRY_SECONDS = 10.0  # what could not be written is tried again this often, whether or not something changes
-SETTLE_SECONDS = 0.3  # what changes again within this is written once
+ANSWER_SECONDS = 0.05  # whoever asked for the change is answered first
+SETTLE_SECONDS = 0.3  # between two writes: what changes again within this is written once
 MOST_OF_TIME = 0.1  # the part of the time that writing may take; long runs are written less often
 
 
@@ -62,7 +63,7 @@ class RunWriter:
         self._thread.join(10)
 
     def _run(self) -> None:
-        closed = False
+        closed, wrote = False, float("-inf")
         while not closed:
             with self._wake:
                 self._wake.wait_for(
@@ -71,14 +72,16 @@ class RunWriter:
                 if self._pending and not self._closed:
                     # A write that waited for a locked file took long, and says nothing of how long the next one takes.
                     settle = max(SETTLE_SECONDS, min(self._took / MOST_OF_TIME, RETRY_SECONDS))
-                    self._wake.wait_for(lambda: self._hurry or self._closed, settle)
+                    wait = max(ANSWER_SECONDS, wrote + settle - time.monotonic())
+                    self._wake.wait_for(lambda: self._hurry or self._closed, wait)
                 batch, self._pending, self._hurry = self._pending, {}, False
                 self._writing, closed = True, self._closed
             begin = time.monotonic()
             try:
                 self._write(list(batch.values()))
             finally:
-                self._took = time.monotonic() - begin
+                wrote = time.monotonic()
+                self._took = wrote - begin
                 with self._wake:
                     self._writing, self._ended = False, closed
                     self._wake.notify_all()

@@ -22,6 +22,8 @@ class TraceBudget:
     def add(self, record: StepRecord) -> None:
         """A new record: kept queries of the oldest ones are dropped until it fits."""
         self._hold(record)
+        if self.used_bytes <= self.limit_bytes:
+            return  # the list is as long as the runs
         for old in list(self._records.values()):
             if self.used_bytes <= self.limit_bytes:
                 break

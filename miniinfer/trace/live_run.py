@@ -7,6 +7,7 @@ final-norm vectors.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,8 @@ class LiveRun(SleepingRun):
         return True
 
     def fork(self, edit: Edit, run_id: str, name: str) -> LiveRun:
-        """A branch from where step `edit.step` chose its token. The KV prefix is shared, the trunk stays as it is."""
+        """A branch from where step `edit.step` chose its token; the trunk stays as it is and the KV prefix is shared.
+        After a forced token it goes on with the settings of that step."""
         if not 1 <= edit.step <= len(self.records):
             raise BadInputError(f"A branch starts at a step that has been run: 1 to {len(self.records)}.")
         from miniinfer.engine.sampler import sampler_trace
@@ -113,12 +115,11 @@ class LiveRun(SleepingRun):
             raise BadInputError("This step chose no token: the prompt is still being prefilled.")
         if isinstance(edit, ForceToken) and not 0 <= edit.token_id < self.info.model.vocab_size:
             raise BadInputError(f"Token ids of this model run from 0 to {self.info.model.vocab_size - 1}.")
-        params = edit.params if isinstance(edit, ChangeParams) else self.info.params
-        chosen_with = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
+        params = edit.params if isinstance(edit, ChangeParams) else self._step_params[edit.step - 1]
         # The step's own logits and the coin of its place choose again: the model does not run, and with the same seed
         # this coin and all later ones are the trunk's.
         prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: part.context_len]
-        trace = sampler_trace(self.logits_at(part.context_len - 1), chosen_with, ids[:prompt], ids[prompt:])
+        trace = sampler_trace(self.logits_at(part.context_len - 1), params, ids[:prompt], ids[prompt:])
         token_id = edit.token_id if isinstance(edit, ForceToken) else trace.token_id
         seq = self.engine.fork(self.seq, part.context_len, force=token_id, params=params, seq_id=run_id)
         changed = dataclasses.replace(
@@ -131,7 +132,7 @@ class LiveRun(SleepingRun):
             resumed=min(self.info.resumed, edit.step),
         )
         self._budget.share(records)
-        step_params = [*self._step_params[: edit.step - 1], chosen_with]
+        step_params = [*self._step_params[: edit.step - 1], params]
         return LiveRun(self.engine, seq, info, self.describe, self._budget, records, step_params)
 
     def params_of(self, step: int) -> SamplingParams:
@@ -171,11 +172,13 @@ class LiveRun(SleepingRun):
     def _next_after(self, position: int, params: SamplingParams, chosen: SequenceRecord | None) -> NextToken:
         from miniinfer.engine.sampler import sampler_trace
 
-        prompt = self.info.num_prompt_tokens
-        ids = self.seq.token_ids[: position + 1]
-        trace = sampler_trace(
-            self.logits_at(position), params, ids[:prompt], ids[prompt:], chosen.coin if chosen else None
-        )
+        newest = self._recorder.newest
+        if newest is not None and chosen is not None and (newest.position, newest.coins) == (position, (chosen.coin,)):
+            trace = newest.sampler_trace(params.order)
+        else:
+            prompt, ids = self.info.num_prompt_tokens, self.seq.token_ids[: position + 1]
+            coin = chosen.coin if chosen else None
+            trace = sampler_trace(self.logits_at(position), params, ids[:prompt], ids[prompt:], coin)
         return next_token_of(
             trace, params.temperature, self.describe,
             chosen=chosen.token_id if chosen else None, forced=chosen.forced if chosen else False,
@@ -190,9 +193,7 @@ class LiveRun(SleepingRun):
         newest = self._recorder.newest
         if newest is not None and newest.position == position and len(newest.logits):
             return newest.logits[0]
-        record, row = self._find(position)
-        vector = torch.from_numpy(np.array(record.final_norm[row : row + 1]))
-        return logits_of(self.engine, vector)[0]
+        return logits_of(self.engine, torch.from_numpy(np.array(self.final_norm_at(position)))[None])[0]
 
     def final_norm_at(self, position: int) -> FloatArray:
         """[E] what the unembed product took at `position`, as it was kept."""
@@ -206,15 +207,14 @@ class LiveRun(SleepingRun):
 
     def step_of(self, position: int) -> int | None:
         """The step that wrote this position into the cache."""
-        parts = (self._part(record) for record in self.records)
-        return next((i for i, part in enumerate(parts, 1) if part.start <= position < part.context_len), None)
+        parts = enumerate(map(self._part, self.records), 1)
+        return next((i for i, part in parts if part.start <= position < part.context_len), None)
 
     def rows_at(self, position: int) -> ByteArray:
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
             return to_u8(np.stack([rows.float().cpu().numpy() for rows in newest.rows]))
-        record, row = self._find(position)
-        q = self._queries(record)[:, row : row + 1]
+        q = self.queries_at(position)[:, None]
         rows = [self._attention(layer, q[layer], position)[:, 0] for layer in range(self.info.model.num_layers)]
         return to_u8(np.stack(rows))
 
@@ -249,16 +249,16 @@ class LiveRun(SleepingRun):
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
             return np.array(newest.rows[layer].float().cpu().numpy())
-        record, row = self._find(position)
-        return self._attention(layer, self._queries(record)[layer][row : row + 1], position)[:, 0]
+        return self._attention(layer, self.queries_at(position)[layer, None], position)[:, 0]
 
     def pooled_maps(self, step: int) -> PooledMaps | None:
         return self._part(self.records[step - 1]).pooled
 
     def kv_norms(self, start: int) -> FloatArray:
-        parts = [self._part(record) for record in self.records]
-        arrays = [p.kv_norms[max(start - p.start, 0) :] for p in parts if p.context_len > start]
-        return np.concatenate(arrays) if arrays else np.empty((0, self.info.model.num_layers, 2), np.float32)
+        # From the end: what is asked for is mostly the newest position of many.
+        newest = itertools.takewhile(lambda p: p.context_len > start, map(self._part, reversed(self.records)))
+        arrays = [p.kv_norms[max(start - p.start, 0) :] for p in newest]
+        return np.concatenate(arrays[::-1]) if arrays else np.empty((0, self.info.model.num_layers, 2), np.float32)
 
     def token_probs(self, start: int) -> FloatArray:
         from miniinfer.trace.token_probs import token_probs
@@ -287,7 +287,7 @@ class LiveRun(SleepingRun):
         return part.q
 
     def _find(self, position: int) -> tuple[SequenceRecord, int]:
-        for record in self.records:
+        for record in reversed(self.records):
             part = self._part(record)
             if part.start <= position < part.context_len:
                 return part, position - part.start

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,30 +22,52 @@ if TYPE_CHECKING:
 
     from miniinfer.engine.clock import Mark
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.sampler import SamplerTrace
     from miniinfer.engine.sequence import Sequence
     from miniinfer.engine.stage import Stage
     from miniinfer.engine.state import StepState
+
+
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind them, and processors, things are kept
+FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
 
 
 @dataclass(frozen=True)
 class NewestRow:
     """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
 
-    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing. Older ones are computed when looked at.
+    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
+    probs: [R, V]; coins: R. Older ones are computed when looked at.
     """
 
     position: int
     rows: list[torch.Tensor]
     logits: torch.Tensor
+    processed: list[torch.Tensor]
+    probs: torch.Tensor
+    coins: tuple[float, ...]
+
+    def sampler_trace(self, names: SequenceOf[str]) -> SamplerTrace:
+        """How the step chose, from what its stages left. names: of the processors in their order."""
+        from miniinfer.engine.sampler import trace_of
+
+        rows, before, row = [], self.logits, self.logits[0]
+        for after in self.processed[: len(names)]:
+            if after is not before:
+                before, row = after, after[0]
+            rows.append(row)
+        return trace_of(self.logits[0], names, rows, self.probs[0], self.coins[0])
 
 
 class _Copies(NamedTuple):
-    """Of one step: q [L, T, H, D], norms [T, L, 2], final [T, E], and the maps of prompts that it completes, by id."""
+    """Of one step: q [L, T, H, D], norms [T, L, 2], final [T, E], the maps of prompts that it completes, by id, and the
+    newest row of every layer [L, H, C], on the device."""
 
     q: FloatArray
     norms: FloatArray
     final: FloatArray
     pooled: dict[str, PooledMaps]
+    newest: torch.Tensor
 
 
 class Recorder:
@@ -65,6 +88,7 @@ class Recorder:
         self._k: list[torch.Tensor] = []
         self._v: list[torch.Tensor] = []
         self._rows: list[torch.Tensor] = []
+        self._processed: list[torch.Tensor] = []
         self._plan: list[tuple[Sequence, int, int]] = []
         self._parked: list[tuple[Mark, Mark]] = []
         self._copies: _Copies | None = None
@@ -82,9 +106,14 @@ class Recorder:
 
     def __call__(self, stage: Stage, state: StepState) -> None:
         name = stage.name
-        self._marks.append((name, self._mark, self._clock.mark()))
+        now = self._clock.mark()
+        self._marks.append((name, self._mark, now))
+        if name not in WATCHED and stage.processor is None:
+            self._mark = now
+            return
         if name == "write_kv":
-            # References, not copies: a stage rebinds its fields, so these tensors stay as they are until the step ends.
+            # References, not copies: these tensors stay as they are until the step ends, and no longer where a backend
+            # uses memory again (engine/graph/).
             self._q.append(state.q)
             self._k.append(state.k)
             self._v.append(state.v)
@@ -93,6 +122,8 @@ class Recorder:
         elif name == "attn_pattern" and stage.layer is not None:
             self._pool_prompts(stage.layer, state)
             self._rows.append(_newest_row(state))
+        elif stage.processor is not None:
+            self._processed.append(state.logits)
         elif name == "sample":
             # Before the step is committed: if there is no memory for the copies, there is no step either.
             self._copies = self._copy(state)
@@ -114,20 +145,25 @@ class Recorder:
             self._prompts[seq.seq_id].add(layer, start, pool_rows_and_columns(rows, start, cell_size(prompt)))
 
     def _copy(self, state: StepState) -> _Copies:
+        import torch
+
         pooled = {seq.seq_id: maps for seq, count, start in self._plan if (maps := self._pooled(seq, start, count))}
         norms = _frozen(_norms(self._k, self._v).cpu().contiguous())
-        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled)
+        return _Copies(_stacked(self._q), norms, _numpy(state.final_norm_out), pooled, torch.stack(self._rows))
 
     def record(self, step: int, state: StepState) -> StepRecord:
         """The step that was just committed, as the run's `step`-th."""
         import torch
 
         engine = self._engine
-        q, norms, final, pooled = self._copies or self._copy(state)
-        self._copies = None
+        q, norms, final, pooled, newest = self._copies or self._copy(state)
+        self._copies, self._rows = None, []
         for seq_id in pooled:
             del self._prompts[seq_id]
-        self.newest = NewestRow(self._plan[0][2] + self._plan[0][1] - 1, self._rows, state.raw_logits)
+        self.newest = NewestRow(
+            self._plan[0][2] + self._plan[0][1] - 1, list(newest), state.raw_logits, self._processed, state.probs,
+            state.coins,
+        )
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
         parts, offset = [], 0
         for seq, count, start in self._plan:
@@ -202,12 +238,19 @@ def _norms(k: list[torch.Tensor], v: list[torch.Tensor]) -> torch.Tensor:
     """k, v: L times [T, K, D] -> [T, L, 2]: L2 norms over all key/value heads, float32."""
     import torch
 
-    wide = (torch.stack([x.float().square().sum((1, 2)) for x in kind], -1) for kind in (k, v))  # [T, L] each
-    return torch.stack(tuple(wide), -1).sqrt()
+    few = len(k[0]) <= FEW_ROWS
+    pieces = ([torch.stack(kind)] if few else [x[None] for x in kind] for kind in (k, v))  # [layers, T, K, D]
+    squares = [torch.cat([x.float().square().sum((2, 3)) for x in kind]) for kind in pieces]  # [L, T] each
+    return torch.stack(squares, -1).transpose(0, 1).sqrt()
 
 
 def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
     """Copies, below each other. numpy asks the system for large pages; for 35 MB of queries that is half the time."""
+    import torch
+
+    first = tensors[0]
+    if len(first) <= FEW_ROWS or first.device.type != "cpu":  # from a device in one transfer, not one a layer
+        return _frozen(torch.stack(tensors).float().cpu())
     array = np.empty((len(tensors), *tensors[0].shape), np.float32)
     for row, tensor in zip(array, tensors, strict=True):
         row[...] = tensor.float().cpu().numpy()

@@ -51,7 +51,7 @@ class RunInfo:
     default_head: tuple[int, int] | None  # (layer, head), chosen from the prompt's own rows once it is prefilled
     parent: str | None = None
     edit: Edit | None = None
-    backend: str = "torch"  # what its engine computes with: torch or native
+    backend: str = "torch"  # what its engine computes with: torch, native or graph
     resumed: int = 0  # the first so many steps came back from a saved run: their times were measured before that
 
 

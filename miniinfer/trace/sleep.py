@@ -128,9 +128,8 @@ def fall_asleep(run: LiveRun, waker: Waker) -> None:
 
 
 def wake_in_parts(run: LiveRun, engine: Engine, trunk: LiveRun | None) -> Parts[None]:
-    """Compute cache and records again, in the engine's thread; with its trunk awake in the same engine, their common
-    positions are shared. It stops before each layer, so that other runs' steps come in between. Raises MiniInferError,
-    and the run sleeps on."""
+    """Compute cache and records again, in the engine's thread, stopping before each layer; with its trunk awake in the
+    same engine, their common positions are shared. Raises MiniInferError, and the run sleeps on."""
     from miniinfer.trace.resume import resume_in_parts
 
     asleep = run._asleep
@@ -138,9 +137,10 @@ def wake_in_parts(run: LiveRun, engine: Engine, trunk: LiveRun | None) -> Parts[
         return
     prompt = run.seq.token_ids[: run.info.num_prompt_tokens]
     again = yield from resume_in_parts(engine, run.info, prompt, asleep.steps, run.describe, run._budget, trunk)
-    if run._asleep is not asleep:  # it was let go meanwhile
+    if run._asleep is not asleep:  # it was let go between two parts
         again.release()
         return
+    again.info = dataclasses.replace(again.info, name=run.info.name, backend=engine.backend.name)
     run.seq, run.info, run._step_params = again.seq, again.info, again._step_params
     run._engine, run._own_recorder, run._records = engine, again._own_recorder, again._records
     run._asleep = None  # last: from here on others read the rest

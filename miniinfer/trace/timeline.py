@@ -80,6 +80,13 @@ class Timeline:
     def cursor_of(self, run_id: str) -> int:
         return self._cursors.get(run_id, 0)
 
+    def owner_of(self, run_id: str, step: int) -> Run:
+        """The run that this step is a part of: what a branch has from before it left, it shares with its trunk."""
+        run = self.get(run_id)
+        while (edit := run.info.edit) is not None and step < edit.step and (run.info.parent or "") in self._runs:
+            run = self._runs[run.info.parent or ""]
+        return run
+
     def path_to(self, run_id: str) -> list[Run]:
         """From the root to this run."""
         path = [self.get(run_id)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.store.faults import StoreError
 from miniinfer.ui.hosting.browser_name import COOKIE, is_browser_name
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID
 from miniinfer.ui.sessions.session import Session
@@ -14,12 +15,15 @@ NOT_THERE = (
     "ended (open its file again), or this is another computer or folder. The page Runs lists those that are saved; "
     "this is the example."
 )
+RELOAD = "Then load this page again: its address brings the run back."
 MOST_DIGITS = 9
 
 
 def place_of(session: Session) -> dict[str, str]:
     """What the address says of the session as it stands, or of the run that is about to come back."""
     timeline, keeper = session.timeline, session.keeper
+    if keeper.unread is not None:
+        return keeper.unread
     wanted = keeper.waiting.get(keeper.wanted.run_id) if keeper.wanted is not None else None
     if wanted is not None:
         return {"s": keeper.token, "run": wanted.run_id, "step": str(wanted.cursor)}
@@ -54,6 +58,10 @@ def read_address(session: Session) -> None:
             token, (run_id, number) = before.keeper.token, before.keeper.place or (run_id, number)
         try:
             there = bool(token) and session.keeper.come_back(str(token)[:64], run_id, number)
+        except StoreError as error:  # the file cannot be read now: the address stays as it is
+            session.error = f"{error} {RELOAD}"
+            session.keeper.unread = {"s": str(token)[:64], "run": run_id or "", "step": str(number or 0)}
+            return
         except MiniInferError as error:
             session.error = str(error)
             return

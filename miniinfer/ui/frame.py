@@ -12,6 +12,7 @@ from streamlit.errors import StreamlitAPIException
 
 from miniinfer.ui.ask import Ask
 from miniinfer.ui.mount import ask_of, mount_transport
+from miniinfer.ui.room import room, take_room
 from miniinfer.ui.sessions.session import Session
 
 STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
@@ -48,7 +49,7 @@ def draw_frame(session: Session, page: Any, pages: list[Any], *, has_driver: boo
                 for other in pages:
                     st.page_link(other)
             dark = st.context.theme.type == "dark"
-            data = session.transport(has_driver) | {"dark": dark}
+            data = session.transport(has_driver) | {"dark": dark, "room": room()}
             mount_transport(data, _on_ask(session, DRAWN.get(page.title)))
         if not has_driver:  # the workspace shows them among its own notices
             error = session.error or session.keeper.problem
@@ -75,6 +76,8 @@ def _on_ask(session: Session, drawn: list[str] | None) -> Any:
         asked = ask_of("transport")
         if isinstance(asked, dict) and asked.get("page") == RUNS:
             st.session_state["go_to_runs"] = True
+        elif take_room(asked):
+            st.session_state["transport_asked"] = True
         elif asked is not None:
             session.handle(Ask.parse(asked))
             if drawn is not None:

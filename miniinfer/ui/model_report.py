@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from miniinfer.models.display import tame
+from miniinfer.config import BACKENDS
+from miniinfer.errors import MiniInferError, tame
+from miniinfer.native.choose import backend_sentence
 from miniinfer.provenance import Provenance
-from miniinfer.ui.table_twin import draw_table_twin
+from miniinfer.ui.room import more_rows
+from miniinfer.ui.sessions.engine_config import backend_for
+from miniinfer.ui.table_twin import ROW, draw_table_twin, whole_rows
 
 if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
     from miniinfer.models.report import KeptMatrix
     from miniinfer.ui.sessions.session import Session
 
+FACTS = 14  # rows without scrolling
 LISTED = 3  # fallbacks that stand in the sentence; all of them stand in the table
 
 
@@ -24,17 +29,16 @@ def draw_model_report(model: LoadedModel) -> None:
     """model.report, and nothing that is not in it."""
     report = model.report
     st.text(f"{model.name} · {model.device.upper()} · {model.dtype} · {tame(model.source.name)}")
+    if model.conversion is not None:
+        st.text(model.conversion.sentence)
     left, middle, right = st.columns(3)
     with left:
-        st.caption("Tensors in the file, by storage type (computed)")
-        st.dataframe(_pairs(report.tensor_types, "type", "tensors"), hide_index=True, width="stretch")
+        _draw_pairs("Tensors in the file, by storage type (computed)", _pairs(report.tensor_types, "type", "tensors"))
     with middle:
-        st.caption("Memory held, in bytes (computed from the tensors)")
-        st.dataframe(_pairs(report.memory_bytes, "what", "bytes"), hide_index=True, width="stretch")
+        _draw_pairs("Memory held, in bytes (computed from the tensors)", _pairs(report.memory_bytes, "what", "bytes"))
     with right:
-        st.caption("Loading, in seconds (measured)")
         seconds = {phase: round(value, 3) for phase, value in report.seconds.items()}
-        st.dataframe(_pairs(seconds, "phase", "seconds"), hide_index=True, width="stretch")
+        _draw_pairs("Loading, in seconds (measured)", _pairs(seconds, "phase", "seconds"))
     if not report.kept:
         _draw_facts(model)
         return
@@ -46,10 +50,25 @@ def draw_model_report(model: LoadedModel) -> None:
         _draw_kept(model)
 
 
+def draw_backend(model: LoadedModel, asked: str) -> None:
+    """What computes the next new run: what was asked for, what that is here, and how it stands with it."""
+    try:
+        name = backend_for(model, asked).name
+    except MiniInferError as error:
+        st.text(f"Backend {asked}: {error}")
+        return
+    chosen = f"{name} (chosen by auto)" if asked == "auto" else name
+    st.text(f"Backend of new runs: {chosen}. {BACKENDS[name]} {backend_sentence(asked)}")
+
+
 def _draw_facts(model: LoadedModel) -> None:
     report = model.report
     facts = pd.DataFrame([{"fact": f.key, "value": f.value, "how": f.how, "from": f.why} for f in report.facts])
-    draw_table_twin(facts, "model_facts", Provenance.COMPUTED, f"{model.name}-facts.csv")
+    st.caption("Each fact, whether it was read or derived, and the key or the rule that it comes from")
+    draw_table_twin(
+        facts, "model_facts", Provenance.COMPUTED, f"{model.name}-facts.csv",
+        height=whole_rows(FACTS + more_rows(ROW)),
+    )
     for note in report.notes:
         st.text(note)
 
@@ -89,6 +108,15 @@ def draw_held_models(session: Session) -> None:
     if right.button("Let those runs go", key="drop_other_models"):
         session.drop_runs_of_other_models()
         st.rerun()
+
+
+def _draw_pairs(caption: str, table: pd.DataFrame) -> None:
+    st.caption(caption)
+    form = st.column_config.NumberColumn(format="localized")
+    st.dataframe(
+        table, hide_index=True, width="stretch", height="content", row_height=ROW,
+        column_config={table.columns[1]: form},
+    )
 
 
 def _pairs(values: Mapping[str, float], name: str, value: str) -> pd.DataFrame:

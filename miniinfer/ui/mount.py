@@ -29,8 +29,11 @@ def mount_workspace(message: bytes, on_ask: Callable[[], None]) -> None:
 
 
 def mount_transport(data: dict[str, Any], on_ask: Callable[[], None]) -> None:
-    """data: plain JSON of figures/transport.py. on_ask: `ask_of("transport")` is what was asked."""
-    _transport(key="transport", data=data, on_ask_change=on_ask)
+    """data: plain JSON of figures/transport.py. on_ask: `ask_of("transport")` is what was asked.
+
+    In a list: in the values of a dict Streamlit looks for tables, and imports pandas for it while the first page waits.
+    """
+    _transport(key="transport", data=[data], on_ask_change=on_ask)
 
 
 def mount_batching(message: bytes, on_ask: Callable[[], None]) -> None:

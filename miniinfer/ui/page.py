@@ -20,11 +20,16 @@ SECONDS = 20.0  # the most that one press of a button steps
 def page(name: str, title: str) -> Iterator[None]:
     """The body of the page `name`, with its title and the last error. Its keys begin with the name."""
     with st.container(key="page_body"), st.container(key=name):
-        st.subheader(title, anchor=False)
+        st.title(title, anchor=False)
         if error := st.session_state.get(f"{name}_error"):
             with st.container(key=f"{name}_error_page"):
                 st.text(error)
         yield
+
+
+def unseen_title(title: str) -> None:
+    """For those who listen, on a page that needs the room of a title for its data. title: words of our own."""
+    st.html(f'<h1 class="unseen">{title}</h1>')
 
 
 def run_action(name: str, action: Callable[[], object]) -> None:

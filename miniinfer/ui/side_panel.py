@@ -9,7 +9,7 @@ import streamlit as st
 from miniinfer.config import BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.models.registry import DEFAULT_MODEL, MODELS
-from miniinfer.native.choose import NATIVE
+from miniinfer.native.choose import backend_sentence
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.examples import EXAMPLES
@@ -176,4 +176,4 @@ def _model(session: Session) -> None:
         with st.container(key="model_status"):
             st.text(session.status.text)
             if session.status.state == "ready":
-                st.text(NATIVE.sentence)
+                st.text(backend_sentence(session.backend))

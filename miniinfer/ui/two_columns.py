@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import streamlit as st
@@ -16,6 +16,7 @@ from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.trace.compare import RunComparison, compare_runs
 from miniinfer.trace.run import Run
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.table_twin import draw_table_twin
@@ -37,15 +38,32 @@ def draw_comparison(session: Session, a: Run, b: Run) -> None:
     columns = st.columns(2)
     for column, letter, run, output in zip(columns, "AB", (a, b), outputs, strict=True):
         with column, st.container(key=f"compare_{letter}"):
-            st.text(f"{letter} · {settings_line(run)}")  # not a caption: a model file's name is not ours
+            kind = " · recorded" if run.info.kind == "recorded" else ""
+            st.text(f"{letter} · {settings_line(run)}{kind}")  # not a caption: a model file's name is not ours
             st.text(output)
     st.text(verdict(comparison, ("A", "B")))
+    kinds = [Provenance.RECORDED if run.info.kind == "recorded" else Provenance.COMPUTED for run in (a, b)]
     if comparison.pairs:
         st.plotly_chart(
-            comparison_figure(comparison, palette(dark=st.context.theme.type == "dark"), HEIGHT), key="compare_figure",
-            config=PLOT, alt="What each run's token had, and how far apart the distributions were",
+            comparison_figure(
+                comparison, palette(dark=st.context.theme.type == "dark"), roomy(HEIGHT, 2),
+                " and ".join(sorted(set(kinds))),
+            ),
+            key="compare_figure", config=PLOT,
+            alt="What each run's token had, and how far apart the distributions were",
         )
-    draw_comparison_table(comparison, ("A", "B"), height=TABLE if len(comparison.pairs) > MANY else None)
+    source = _source(kinds)
+    height = roomy(TABLE, 2) if len(comparison.pairs) > MANY else None
+    draw_comparison_table(comparison, ("A", "B"), source, height)
+
+
+def _source(kinds: Sequence[Provenance]) -> Provenance | Mapping[Provenance, str]:
+    """kinds: where the probabilities of A and of B come from."""
+    if Provenance.RECORDED not in kinds:
+        return Provenance.COMPUTED
+    whose = " and ".join(letter for letter, kind in zip("AB", kinds, strict=True) if kind is Provenance.RECORDED)
+    rest = "margin and difference" if Provenance.COMPUTED not in kinds else "the others, margin and difference"
+    return {Provenance.RECORDED: f"probabilities of {whose}", Provenance.COMPUTED: rest}
 
 
 def read_outputs(session: Session, runs: Sequence[Run]) -> None:
@@ -63,7 +81,8 @@ def read_outputs(session: Session, runs: Sequence[Run]) -> None:
 
 
 def draw_comparison_table(
-    comparison: RunComparison, names: tuple[str, str], height: int | None = None
+    comparison: RunComparison, names: tuple[str, str],
+    source: Provenance | Mapping[Provenance, str] = Provenance.COMPUTED, height: int | None = None,
 ) -> None:
     """One row an output token, and what its columns mean. names: of the two runs, in the heads of the columns."""
     if not comparison.pairs:
@@ -76,7 +95,7 @@ def draw_comparison_table(
     heads = {f"{what} {letter}": f"{what} {name}" for what in RUN_COLUMNS for letter, name in letters.items()}
     columns = {heads.get(column, column): form for column, form in COLUMNS.items()}
     draw_table_twin(
-        frame.rename(columns=heads), "compare", Provenance.COMPUTED, "comparison.csv", columns=columns, height=height
+        frame.rename(columns=heads), "compare", source, "comparison.csv", columns=columns, height=height
     )
     st.caption(
         "margin: ln(p1 / p2) of the two best raw probabilities, the smaller of the two runs; below 0.01 another order "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import sys
@@ -14,7 +15,8 @@ import torch
 from bench import batching, cuda, decode, engine, payload, peers, recording, report, sampling, setting
 from bench.passage import passage
 from bench.report import Figure
-from miniinfer.engine.clock import DeviceClock
+from miniinfer.engine.backend import TORCH
+from miniinfer.engine.graph.capture import keep_plain
 from miniinfer.errors import BadInputError
 from miniinfer.models.loader import LoadedModel, load_model
 
@@ -131,16 +133,33 @@ def test_cuda_says_so_where_there_is_no_device(monkeypatch: pytest.MonkeyPatch) 
         cuda.measure(cuda.QUICK)
 
 
-def test_what_cuda_measures_runs_on_any_device(endless: LoadedModel) -> None:
-    """All but the capture: a model does not differ from itself, and the fixed stages give the same row each time."""
-    assert cuda.difference(endless, endless, 6) == (1e-12, 1.0)
-    stages = cuda.FixedStages(endless)
-    first = stages.run()
-    assert first.shape == (1, endless.config.hidden_size)
-    assert torch.equal(first, stages.run())
-    assert not torch.equal(first, stages.resid)
-    [figure] = cuda.times("step", DeviceClock(torch.device("cpu")), cuda.weights_reader(endless), rounds=3)
-    assert 0 < figure.value <= figure.p90
+def test_what_cuda_measures_runs_on_any_device(endless: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole script, with stages that run again in place of graphs (tests/engine/graph captures them): a model does
+    not differ from itself but by padding."""
+    monkeypatch.setattr(setting, "WARM_UP", 1)
+    size = cuda.Size(parity=4, fields=2, contexts=(8,), prefill=9, rounds=2)
+    models = dict.fromkeys(("cpu", "float32", "bfloat16"), endless)
+    found = sane(setting.in_engine_thread(lambda: cuda.figures_of(size, models, lambda device: keep_plain)))
+    assert found["float32 on the device, KL from the CPU's float32"].value == 1e-12
+    assert found["float32 on the device, positions with the same best token"].value == 1
+    furthest = found["float32 by graph, field furthest from torch on the CPU"]
+    assert furthest.met
+    assert "layer" in furthest.note
+    assert found["float32: steps in kept memory"].value == 1, "the cache comes into being in the first step"
+    for way in ("torch", "torch, recorded", "graph", "graph, recorded"):
+        assert f"decode, T = 8, {way}" in found
+    assert "all kept stages of one step: one graph" in found
+
+
+def test_a_field_that_differs_is_found_by_name(endless: LoadedModel) -> None:
+    wanted = cuda.stage_tensors(endless, TORCH, 2)
+    assert cuda.furthest_field(wanted, wanted) == (0.0, "")
+    place = next(i for i, tensor in enumerate(wanted) if (tensor.name, tensor.layer) == ("z", 7))
+    changed = list(wanted)
+    changed[place] = dataclasses.replace(wanted[place], values=wanted[place].values * 1.5)
+    off, where = cuda.furthest_field(changed, wanted)
+    assert off == pytest.approx(0.5)
+    assert where == "attn_mix, layer 7: z"
 
 
 def test_llama_cpp_is_driven_token_by_token_where_it_is_installed(

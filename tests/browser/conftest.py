@@ -44,10 +44,10 @@ def free_port() -> int:
 
 
 def home_with_models(folder: Path) -> dict[str, str]:
-    """The environment of an app that keeps its runs in this folder, and finds the models that are on disk already, and
-    the compiled core: else each such app would compile its own while it is tested."""
-    (data_home() / "native").mkdir(parents=True, exist_ok=True)
-    for name in ("models", "native"):
+    """The environment of an app that keeps its runs in this folder, and finds the models that are on disk already, the
+    compiled core and converted weights: else each such app would compile its own while it is tested."""
+    for name in ("models", "native", "converted"):
+        (data_home() / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(data_home() / name, target_is_directory=True)
     return {"MINIINFER_HOME": str(folder)}
 

@@ -129,3 +129,37 @@ def test_a_killed_server_loses_no_step_that_was_seen(chromium, model_path, tmp_p
         assert len(after) >= 9, "five tokens of the prompt and those of the four steps that were seen to be saved"
         assert tab.errors == []
     context.close()
+
+
+NEW_RUN_AND_TWO_STEPS = """() => {
+  const buttons = [...document.querySelectorAll('[data-testid="stSidebar"] button')];
+  buttons.find((button) => button.textContent.trim() === "New run").click();
+  const press = () => document.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  press();
+  press();
+}"""
+
+
+def test_a_step_that_is_asked_for_before_the_new_run_is_seen_is_a_step_of_it(visit):
+    """Click and keys in one task of the browser, so that no picture can come in between."""
+    tab = visit()
+    page = tab.open()
+    page.get_by_role("spinbutton", name="New tokens").fill("3")
+    page.get_by_label("Prompt", exact=True).fill("Once upon a time")
+    page.evaluate(NEW_RUN_AND_TWO_STEPS)
+    expect(page.get_by_test_id("token-0")).to_contain_text("Once")
+    tab.expect_step("step 2")
+    page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()  # away from the field
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_test_id("transport-step")).to_have_text(re.compile("^step 3 / 3"))
+    page.get_by_label("Prompt", exact=True).fill("The end of it")
+    page.evaluate(NEW_RUN_AND_TWO_STEPS)  # the run that is there has ended
+    expect(page.get_by_test_id("token-0")).to_contain_text("The")
+    tab.expect_step("step 2")
+    wait_for_address(page, 2)
+    page.goto(page.url.replace("/?", "/cost?"))
+    expect(page.locator(".st-key-frame_note")).to_contain_text("is back at step 2")
+    note, body = (page.locator(f".st-key-{key}").bounding_box() for key in ("frame_note", "page_body"))
+    assert note["x"] + note["width"] <= 1440, "its end is seen"
+    bottom = page.get_by_test_id("stMain").evaluate("e => { e.scrollTop = e.scrollHeight; return e.scrollTop; }")
+    assert body["y"] + body["height"] - bottom <= 901, "and so is the end of the page below it"

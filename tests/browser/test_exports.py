@@ -234,3 +234,15 @@ def test_a_key_before_the_workspace_is_there_is_not_lost(visit, keys, step):
     tab.expect_step(f"step {step}")
     page.wait_for_timeout(500)
     tab.expect_step(f"step {step}")
+
+
+def test_a_file_that_is_asked_for_at_once_has_all_its_numbers(visit):
+    tab = visit()
+    page = tab.open()
+    menu, item = (page.get_by_test_id(f"tokens-{name}").element_handle() for name in ("menu", "save-csv"))
+    with page.expect_download() as download:  # in one task, so that no answer comes between
+        page.evaluate("([menu, item]) => { menu.click(); item.click(); }", [menu, item])
+    rows = list(csv.DictReader(io.StringIO(Path(download.value.path()).read_text("utf-8"), newline="")))
+    found = [row["model's probability, % (computed)"] for row in rows]
+    assert found[0] == "", "nothing stands before the first token"
+    assert all(float(share) > 0 for share in found[1:])

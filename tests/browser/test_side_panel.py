@@ -116,3 +116,19 @@ def test_a_model_that_is_not_there_is_named_and_the_old_runs_stay(visit):
     page.get_by_test_id("panel-tokens").get_by_text("Tokens", exact=True).click()
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2")
+
+
+def test_what_is_no_number_stays_in_its_field_and_starts_nothing(visit):
+    tab = visit()
+    page = tab.open()
+    field = page.get_by_test_id("stSidebar").get_by_label("Top-k", exact=True)
+    field.press("Control+a")
+    page.keyboard.type("1e400")
+    field.press("Enter")
+    page.get_by_role("button", name="New run").click()
+    assert field.evaluate("field => field.validity.badInput"), "Streamlit would put another number there"
+    tab.expect_step("step 1")
+    field.fill("3")
+    page.get_by_role("button", name="New run").click()
+    tab.expect_step("step 0")
+    assert page.evaluate("__miniinfer.history.info.params.top_k") == 3

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import pytest
 import torch
 
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.engine import Engine
-from miniinfer.engine.groups import one_group_each
+from miniinfer.engine.groups import make_groups, one_group_each
 from tests.engine.helpers import (
     GREEDY,
     PROMPT,
@@ -103,12 +104,12 @@ def test_decode_mixed_with_chunks_equals_alone(budget: int) -> None:
 
 
 @pytest.mark.parametrize("cost", [0, 8, 256])
-def test_grouped_attention_equals_one_group_per_sequence(monkeypatch: pytest.MonkeyPatch, cost: int) -> None:
+def test_grouped_attention_equals_one_group_per_sequence(cost: int) -> None:
     """Whether neighbours of unlike length share a group or not: the prompts are short, so the cost of a group is what
     decides here."""
-    monkeypatch.setattr("miniinfer.engine.groups.GROUP_COST", cost)
     outputs = []
-    for engine in (tiny_engine(), Engine(shared_tiny(), SMALL, make_groups=one_group_each)):
+    for grouping in (partial(make_groups, group_cost=cost), one_group_each):
+        engine = Engine(shared_tiny(), SMALL, make_groups=grouping)
         seqs = [engine.add_request(prompt, GREEDY) for prompt in PROMPTS]
         logits = logits_by_seq(run_all(engine))
         outputs.append([(seq.output_ids, torch.stack(logits[seq.seq_id])) for seq in seqs])

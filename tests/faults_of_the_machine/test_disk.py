@@ -7,12 +7,13 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from miniinfer.store import database
+from miniinfer.store import opening
 from miniinfer.ui.saving import saved_runs as saved_runs_module
 from miniinfer.ui.saving.saved_runs import SavedRuns
 from tests.faults_of_the_machine.permissions import read_only
@@ -48,13 +49,14 @@ home.changed("r1", lambda: saved("r1", name="newest", prompt="x" * 60_000))
 home.flush()
 said.append(home.problem)
 kept = [run.name for run in store.load_session("s1")]
+reopened = [run.name for run in RunStore(folder / "runs.sqlite3").load_session("s1")]
 if limited:
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
 else:
     filler.unlink()
 home.flush()
 said.append(home.problem)
-print(json.dumps([said, kept, [run.name for run in store.load_session("s1")]]))
+print(json.dumps([said, kept, [run.name for run in store.load_session("s1")], reopened]))
 home.close()
 """
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
@@ -63,7 +65,7 @@ NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SavedRuns]:
     monkeypatch.setattr(saved_runs_module, "TRY_AGAIN_SECONDS", 0.0)
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.05)
     (tmp_path / "home").mkdir()
     home = SavedRuns(lambda: tmp_path / "home" / "runs.sqlite3")
     yield home
@@ -99,7 +101,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
             [*prefix, sys.executable, "-c", FULL_DISK, str(folder), way], capture_output=True, text=True, timeout=120
         )
         assert found.returncode == 0, found.stderr
-        said, kept, after = json.loads(found.stdout)
+        said, kept, after, reopened = json.loads(found.stdout)
+        assert reopened == kept, "and comes back from there after a restart"
         assert said[0] is None
         assert ("the disk is full: free some space" if way != "limit" else "the disk is full or failing") in said[1]
         assert said[1].endswith("What is on screen goes on, but is not saved until then.")
@@ -116,6 +119,20 @@ def test_a_read_only_folder(home: SavedRuns, tmp_path: Path) -> None:
     home.flush()
     assert home.problem is None
     assert names(home) == [saved().name], "saved although nothing has changed since"
+    home.close()
+
+
+def test_what_was_saved_in_a_folder_that_is_read_only_now_can_be_looked_at(home: SavedRuns, tmp_path: Path) -> None:
+    assert save(home) == ""
+    home.close()
+    again = SavedRuns(lambda: tmp_path / "home" / "runs.sqlite3")
+    with read_only(tmp_path / "home"):
+        assert names(again) == [saved().name]
+        assert "make its folder writable" in save(again, name="newer")
+        assert names(again) == [saved().name]
+    again.flush()
+    assert (again.problem, names(again)) == (None, ["newer"]), "written as soon as it may be"
+    again.close()
 
 
 def test_a_folder_that_becomes_read_only(home: SavedRuns, tmp_path: Path) -> None:
@@ -160,13 +177,13 @@ def test_a_file_that_is_deleted_while_it_is_used(home: SavedRuns, tmp_path: Path
 def test_a_clock_that_is_set_back(home: SavedRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 2_000_000_000.0
     for number in range(4):
-        monkeypatch.setattr(database.time, "time", lambda number=number: now - 100_000 * number)
+        monkeypatch.setattr(time, "time", lambda number=number: now - 100_000 * number)
         assert save(home, f"r{number}", created=now - 100_000 * number) == ""
     assert home.store is not None
     assert [line.run_id for line in home.store.lines()] == ["r3", "r2", "r1", "r0"], "the newest is first"
     assert [run.run_id for run in home.store.load_session("s1")] == ["r0", "r1", "r2", "r3"]
     home.store.delete("s1", "r0")
-    monkeypatch.setattr(database.time, "time", lambda: now - 1e9)
+    monkeypatch.setattr(time, "time", lambda: now - 1e9)
     home.close()
     again = SavedRuns(lambda: home.store.path)  # type: ignore[union-attr]
     assert again.store is not None

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from miniinfer.engine import machine_faults
 from miniinfer.engine.machine_faults import machine_fault
 from miniinfer.engine.worker import EngineWorker
 from miniinfer.errors import DeviceLostError, MiniInferError, NoMemoryError, OutOfBlocksError
@@ -207,3 +208,18 @@ def test_a_long_prompt_and_an_allocator_that_has_no_more() -> None:
     assert "not enough free memory" in said or "no memory for a KV cache" in said
     assert 0 < computed == 512 * steps < 2000
     assert lengths == [512, 1024, 1536, 2000, 2001], "it goes on where it stopped, step by step"
+
+
+def test_what_cannot_fit_is_refused_before_the_system_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_faults, "free_bytes", lambda: 1000)
+    run = live_run()
+    with pytest.raises(OutOfBlocksError, match="There is no memory for a KV cache of 4 blocks"):
+        run.step()
+    assert run.steps == []
+    run.engine.check()
+    monkeypatch.setattr(machine_faults, "WORTH_ASKING", 100)
+    with pytest.raises(NoMemoryError, match="not enough free memory"):
+        run.step()
+    run.engine.check()
+    monkeypatch.setattr(machine_faults, "free_bytes", lambda: None)
+    assert outcome(stepped(run, 12)) == outcome(stepped(live_run(), 12)), "a system that does not say is tried"

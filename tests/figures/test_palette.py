@@ -34,6 +34,7 @@ _LAB = np.array([
     [0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099],
     [0.0259040371, 0.7827717662, -0.808675766],
 ])  # fmt: skip
+GROUND = {"light": "#ffffff", "dark": "#14171c"}
 JUST_SEEN = 0.02  # of OKLab's distance, side by side; a legend and its line stand apart, so much more is asked for
 
 
@@ -45,6 +46,16 @@ def oklab(colour: str, seen: str) -> np.ndarray:
 
 def distance(one: str, other: str, seen: str) -> float:
     return float(np.linalg.norm(oklab(one, seen) - oklab(other, seen)))
+
+
+def contrast(one: str, other: str) -> float:
+    """As WCAG 2 defines it."""
+    lights = []
+    for colour in (one, other):
+        channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        lights.append(float(linear @ (0.2126, 0.7152, 0.0722)) + 0.05)
+    return max(lights) / min(lights)
 
 
 def closest(colours: list[str], seen: str) -> float:
@@ -96,3 +107,12 @@ def test_one_idea_has_one_colour_on_every_page(mode: str, palette: Palette) -> N
     names = {"blue": palette.step, "violet": palette.branch, "teal": palette.kv, "amber": palette.probability}
     assert {name: found[name] for name in names} == names
     assert [found[f"f{i}"] for i in range(1, 6)] == list(palette.series[:5])
+
+
+@pytest.mark.parametrize(("mode", "palette"), [("light", LIGHT), ("dark", DARK)])
+def test_marks_and_words_stand_out_from_the_ground(mode: str, palette: Palette) -> None:
+    ideas = (palette.probability, palette.step, palette.branch, palette.kv, palette.cut)
+    marks = {*palette.series, *ideas, *accents(mode).values()}
+    assert {mark: contrast(mark, GROUND[mode]) for mark in marks if contrast(mark, GROUND[mode]) < 3} == {}
+    assert min(contrast(text, GROUND[mode]) for text in (palette.text, palette.quiet)) > 4.5
+    assert min(contrast(palette.on_shades, shade) for shade in palette.shades) > 4.5

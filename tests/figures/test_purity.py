@@ -23,7 +23,7 @@ ALLOWED = {
     "ui": {"ui", "figures", "trace", "measure", "faults", "tokenization", "models", "native", "engine", "store"},
     "cli": {"cli", "figures", "trace", "measure", "faults", "models", "native", "engine"},
 }
-LEAVES = {"checks", "config", "errors", "hosting", "passphrase", "provenance"}
+LEAVES = {"checks", "config", "errors", "free_memory", "hosting", "passphrase", "provenance", "strangers"}
 
 
 def imported(path: Path) -> set[str]:

@@ -15,15 +15,17 @@ from miniinfer.figures.sampling.run_tree import tree_figure
 from miniinfer.figures.sampling.tables import tree_table
 from miniinfer.figures.sampling.tree_layout import CHARACTER, FEWEST, OFFSET, labels_of, lanes_of, ticks
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.trace.records import TokenInfo
 from miniinfer.trace.run import ChangeParams, ForceToken, Run
 from miniinfer.trace.tree import tree_of
+from tests.trace.files.recorded import make_run
 from tests.trace.live import PROMPT, finished_run, live_run
 
 HOSTILE = "<img src=x onerror=alert(1)> <b>a</b> & $x$"
 
 
-def text(token_id: int) -> str:
-    return f"<t{token_id}>"
+def text(token: TokenInfo) -> str:
+    return f"<t{token.token_id}>"
 
 
 def draw(runs: Sequence[Run], current: str = "r1", cursor: int = 1) -> go.Figure:
@@ -161,11 +163,18 @@ def test_twelve_nested_branches_with_long_names_have_a_lane_each() -> None:
 def test_hostile_names_and_tokens_are_no_markup() -> None:
     run = finished_run()
     branch = run.fork(ForceToken(8, 11), "r2", HOSTILE)
-    figure = tree_figure(tree_of([run, branch]), "r2", 8, lambda i: HOSTILE, LIGHT)
+    figure = tree_figure(tree_of([run, branch]), "r2", 8, lambda token: HOSTILE, LIGHT)
     words = figure.to_json()
     assert "<img" not in words
     assert "<b>a" not in words
-    assert tree_table(tree_of([run, branch]), "r2", lambda i: HOSTILE)["name"][1] == HOSTILE
+    assert tree_table(tree_of([run, branch]), "r2", lambda token: HOSTILE)["name"][1] == HOSTILE
+
+
+def test_runs_of_another_model_have_their_own_texts() -> None:
+    other = make_run(run_id="r9")
+    figure = tree_figure(tree_of([finished_run(), other]), "r1", 1, lambda token: token.text, LIGHT)
+    words = [data[2] for trace in figure.data if trace.customdata for data in trace.customdata if data[0] == "r9"]
+    assert [word[3] for word in words] == [token.text for token in other.tokens[other.info.num_prompt_tokens :]]
 
 
 def test_very_many_tokens_have_fewer_dots_and_all_forced_ones(monkeypatch: pytest.MonkeyPatch) -> None:

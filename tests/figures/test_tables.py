@@ -32,6 +32,7 @@ def test_comparison_table_marks_equal_tokens():
 def test_csv_quotes_and_disarms():
     text = to_csv(["a", "b"], [["=1+1", 'x"y'], ["line\nbreak", 2]])
     assert text == 'a,b\r\n\'=1+1,"x""y"\r\n"line\nbreak",2\r\n'
+    assert to_csv(["@a", "b"], [["\n=1", "＝1"]]) == "'@a,b\r\n\"'\n=1\",'＝1\r\n"
 
 
 def test_csv_of_a_table_keeps_every_row():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 
@@ -42,6 +43,9 @@ class Twice:
 
     def weights(self, weights):  # type: ignore[no-untyped-def]
         return weights
+
+    def threads(self, rows):  # type: ignore[no-untyped-def]
+        return contextlib.nullcontext()
 
 
 def measured(backends, **options) -> BackendComparison:  # type: ignore[no-untyped-def]

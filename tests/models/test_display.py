@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from miniinfer.models.display import display_bytes, tame, visible
+from miniinfer.errors import tame
+from miniinfer.models.display import display_bytes, visible
 from miniinfer.models.loader import LoadedModel
 
 

@@ -18,6 +18,7 @@ from miniinfer.models.chat import encode_chat
 from miniinfer.models.loader import LoadedModel, load_model
 from miniinfer.models.vocabulary import parse_merges
 from tests.models.tiny_files import CONFIG, TOKENIZER_JSON, VOCAB, hf_tensors, write_folder
+from tests.test_strangers import NO_FILES, place
 
 NEWER = {key: value for key, value in CONFIG.items() if key not in ("rope_theta", "rope_scaling")} | {
     "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default"}
@@ -293,3 +294,31 @@ def test_json_that_is_no_object(tmp_path: Path, name: str, content: str) -> None
     folder = write_folder(tmp_path / "tiny")
     (folder / name).write_text(content, errors="surrogatepass")
     assert name in refusal(folder)
+
+
+READ = [
+    "config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.jinja",
+    "model.safetensors.index.json", "model.safetensors",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_a_folder_with_something_else_in_the_place_of_a_file(tmp_path: Path, kind: str) -> None:
+    for name in READ:
+        folder = write_folder(tmp_path / name.replace(".", "_"))
+        place(folder, kind, name)
+        assert "cannot be read" in refusal(folder)
+    folder = write_folder(tmp_path / "more")
+    place(folder, kind, "other.safetensors")
+    assert load_model(folder, device="cpu").file_sample
+
+
+def test_a_template_beyond_all_measure_is_refused_and_not_cut(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "model")
+    (folder / "chat_template.jinja").write_text("{# x #}" * (1 << 18))
+    assert "more than 1 MB" in refusal(folder)
+    (folder / "chat_template.jinja").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{# x #}" * (1 << 18)}))
+    model = load_model(folder, device="cpu")
+    assert model.chat_template is None
+    assert any("which none needs" in note for note in model.report.notes)

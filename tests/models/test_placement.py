@@ -11,6 +11,7 @@ import torch
 from miniinfer.engine.weights import Weights
 from miniinfer.models import gguf_facts
 from miniinfer.models.build import Builder
+from miniinfer.models.converted.conversion import Conversion
 from miniinfer.models.gguf import read_header
 from miniinfer.models.gguf_source import GGUFSource
 from miniinfer.models.report import FactReader, PhaseClock
@@ -23,7 +24,9 @@ def build(path: Path, device: str) -> Weights:
     clock = PhaseClock()
     with open(path, "rb") as file:
         source = GGUFSource(header, file, clock)
-        return Builder(source, torch.device(device), torch.float32, clock).build(config, lambda text, share: None)
+        conversion = Conversion(path, "float32", device)
+        builder = Builder(source, torch.device(device), torch.float32, clock, conversion)
+        return builder.build(config, lambda text, share: None)
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -74,7 +74,7 @@ def test_a_torn_library_is_built_again_and_never_loaded(damage: str, home: Path,
 def test_another_source_another_compiler_another_processor(home: Path, monkeypatch, tmp_path: Path) -> None:
     compiler = find_compiler()
     paths = {library_path(compiler)}
-    monkeypatch.setattr(build, "_processor", lambda: "another one")
+    monkeypatch.setattr(build, "processor", lambda: "another one")
     paths.add(library_path(compiler))
     twin = tmp_path / "other-compiler"
     twin.write_text(f"#!/bin/sh\nexec {compiler} \"$@\"\n")

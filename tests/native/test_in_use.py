@@ -7,16 +7,18 @@ import dataclasses
 from functools import partial
 
 import pytest
+import torch
 
 from miniinfer.cli import loading
 from miniinfer.config import EngineConfig, SamplingParams
 from miniinfer.engine.backend import TORCH
 from miniinfer.engine.engine import Engine
+from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.figures.transport import summary
 from miniinfer.measure.workload import own_engine
 from miniinfer.native.backend import NativeBackend
 from miniinfer.native.choose import NATIVE, choose_backend
-from miniinfer.native.library import NativeError
+from miniinfer.native.library import MOST_ROWS, NativeError
 from miniinfer.trace.recorder import Recorder
 from tests.engine.tiny import tiny_model
 from tests.ui.conftest import host, new_session  # noqa: F401  fixtures
@@ -44,6 +46,31 @@ def test_an_engine_takes_what_its_model_chooses_at_that_moment(switched_on, monk
     monkeypatch.setenv("MINIINFER_NATIVE", "0")
     assert Engine(model).backend is TORCH
     assert engine.backend is switched_on, "an engine keeps what it has"
+
+
+def test_torch_has_one_thread_while_the_core_decodes_and_all_of_them_for_a_prompt(switched_on) -> None:
+    """Its second thread would wait for work on the processor on which the core's helper does."""
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(3)
+    try:
+        engine = Engine(tiny_model(), backend=switched_on)
+        engine.add_request(range(MOST_ROWS + 1), GREEDY)
+        for _ in range(2):
+            engine.step(lambda _stage, _state: seen.append(torch.get_num_threads()))
+        with pytest.raises(MiniInferError, match="Nothing"):
+            engine.step(lambda *_: raise_(BadInputError("Nothing of this step stays.")))
+        after = torch.get_num_threads()
+        by_torch = Engine(tiny_model(), backend=TORCH)
+        by_torch.add_request([1, 2, 3], GREEDY)
+        by_torch.step()
+        by_torch.step(lambda _stage, _state: seen.append(-torch.get_num_threads()))
+    finally:
+        torch.set_num_threads(before)
+    assert (list(dict.fromkeys(seen)), after) == ([3, 1, -3], 3)
+
+
+def raise_(error: Exception) -> None:
+    raise error
 
 
 def test_a_record_counts_the_bytes_that_are_read(switched_on) -> None:

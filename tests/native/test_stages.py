@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from miniinfer.config import EngineConfig, SamplingParams
+from miniinfer.engine.backend import TORCH
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.program import build_program
 from miniinfer.engine.state import StepState
@@ -230,3 +231,14 @@ def test_a_plain_matrix_stays_with_torch(backend: NativeBackend) -> None:
     reference.program, reference.weights = build_program(TINY), reference.model.weights
     for _ in range(3):
         torch.testing.assert_close(engine.step().raw_logits, reference.step().raw_logits, atol=1e-4, rtol=1e-4)
+
+
+def test_sequences_of_unlike_length_are_one_group_in_the_core_and_two_in_torch(backend: NativeBackend) -> None:
+    """The core reads each to its own end, so padding costs it little; the numbers are the same."""
+    prompts = [[i % 50 for i in range(70)], *([i] for i in range(1, 7))]
+    engines = [decoding(tiny_model(config=WIDE), each, prompts) for each in (backend, TORCH)]
+    for _ in range(3):
+        ours, theirs = (engine.step() for engine in engines)
+        assert [len(state.groups) for state in (ours, theirs)] == [1, 2]
+        torch.testing.assert_close(ours.raw_logits, theirs.raw_logits, atol=1e-4, rtol=1e-4)
+        assert ours.token_ids == theirs.token_ids

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from miniinfer.store import database
-from miniinfer.store.database import RunStore, StoreError
+from miniinfer.store import opening
+from miniinfer.store.database import MAX_MEASUREMENT, RunStore, StoreError
 from tests.store.saved import saved
 
 
@@ -60,7 +60,7 @@ def test_deleting_can_be_undone_until_a_day_later(store, path, monkeypatch):
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is not None
     store.delete("s1", "r1")
-    monkeypatch.setattr(database.time, "time", lambda: 4e9)
+    monkeypatch.setattr(time, "time", lambda: 4e9)
     RunStore(path).close()
     store.restore("s1", "r1")
     assert store.load("s1", "r1") is None
@@ -123,7 +123,7 @@ def test_a_newer_format_is_left_alone(store, path):
 
 
 def test_a_locked_file_is_a_sentence_and_the_next_save_works(path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(opening, "BUSY_SECONDS", 0.1)
     store = RunStore(path)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -247,7 +247,25 @@ def test_a_server_that_runs_for_days_drops_what_was_deleted_a_day_ago(store, mon
     store.delete("s1", "r1")
     store.save([saved("r2", cursor=1)])
     assert store.num_deleted() == 1
-    later = time.time() + database.KEPT_DELETED_SECONDS + 1
-    monkeypatch.setattr(database.time, "time", lambda: later)
+    later = time.time() + opening.KEPT_DELETED_SECONDS + 1
+    monkeypatch.setattr(opening.time, "time", lambda: later)
     store.save([saved("r2", cursor=0)])
     assert store.num_deleted() == 0
+
+
+def test_measurements_stay_with_their_run_and_go_with_it(store):
+    store.save([saved("r1")])
+    for data in ("old", "new"):
+        store.keep_measurement("s1", "r1", "curve", data)
+    store.keep_measurement("s1", "r1", "times", "x" * (MAX_MEASUREMENT + 1))
+    ((view, data, at),) = store.measurements("s1", "r1")
+    assert (view, data) == ("curve", "new")
+    assert at > 1e9
+    assert store.measurements("s2", "r1") == []
+    store.delete("s1", "r1")
+    assert store.measurements("s1", "r1"), "it can be taken back"
+    store.purge()
+    assert store.measurements("s1", "r1") == []
+    store.max_bytes = 0
+    store.keep_measurement("s1", "r1", "curve", "beyond the limit")
+    assert store.measurements("s1", "r1") == []

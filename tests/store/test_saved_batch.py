@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from miniinfer.errors import BadInputError
-from miniinfer.store import database
+from miniinfer.store import database, opening
 from miniinfer.store.database import RunStore, StoreError
 from miniinfer.store.saved_batch import SavedBatch, SavedProgress, SavedSet
 
@@ -56,7 +56,7 @@ def test_the_file_keeps_the_newest_of_each_session_for_a_week(tmp_path: Path) ->
     store.save([other])
     assert (store.load_batch("token"), store.load_batch("other"), store.load_batch("none")) == (BATCH, other, None)
     now = database.time.time()
-    with patch.object(database.time, "time", lambda: now + database.KEPT_BATCH_SECONDS + 60):
+    with patch.object(database.time, "time", lambda: now + opening.KEPT_BATCH_SECONDS + 60):
         store.save([other])
         assert (store.load_batch("token"), store.load_batch("other")) == (None, other)
     store.close()

@@ -41,8 +41,26 @@ def test_what_changes_quickly_is_written_once(store, monkeypatch):
     writer.close()
 
 
+def test_the_first_change_does_not_wait_for_others_and_the_next_ones_do(store, monkeypatch):
+    monkeypatch.setattr(writer_module, "SETTLE_SECONDS", 3600)
+    saves, written = [], threading.Event()
+
+    def save(runs):
+        saves.append([run.cursor for run in runs])
+        written.set()
+
+    writer = RunWriter(save)
+    writer.changed("r1", lambda: saved("r1", cursor=0))
+    assert written.wait(30), "a step that was seen is in the file, whatever happens to the process next"
+    for cursor in (1, 2):
+        writer.changed("r1", lambda cursor=cursor: saved("r1", cursor=cursor))
+    assert writer.flush()
+    assert saves == [[0], [2]]
+    writer.close()
+
+
 def test_closing_writes_what_is_left(store, monkeypatch):
-    monkeypatch.setattr(writer_module, "SETTLE_SECONDS", 60)
+    monkeypatch.setattr(writer_module, "ANSWER_SECONDS", 60)
     writer = RunWriter(lambda runs: store.save(runs))
     writer.changed("r1", lambda: saved("r1"))
     writer.close()

@@ -145,7 +145,7 @@ class App:
 
     @property
     def transport(self) -> dict[str, Any]:
-        return json.loads(self._components["transport"].json)
+        return json.loads(self._components["transport"].json)[0]
 
     @property
     def components(self) -> set[str]:

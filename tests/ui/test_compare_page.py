@@ -10,6 +10,7 @@ from miniinfer.models.display import visible
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.sessions import memory as session_memory
 from miniinfer.ui.two_columns import show_blanks
+from tests.trace.files.recorded import make_run
 
 GREEDY = SamplingParams(temperature=0, max_new_tokens=4)
 
@@ -53,6 +54,17 @@ def test_a_branch_beside_its_trunk_names_the_first_difference(app):
     raw = trunk.next_token(3).raw_probs
     assert table["margin"][2] == pytest.approx(math.log(raw[0] / raw[1]), rel=1e-6)
     assert list(table["difference"][:2]) == [0, 0]
+
+
+def test_a_recording_says_that_its_figures_were_recorded(app):
+    app.session.new_run("Hi", GREEDY, chat=False, one_pass=True)
+    app.session.step_to(2, math.inf)
+    app.session.add_recording(make_run())
+    app.open("compare")
+    assert "recorded" not in app.texts("compare_A")[0]
+    assert app.texts("compare_B")[0].endswith(" · recorded")
+    source = "recorded: probabilities of B · computed: the others, margin and difference"
+    assert source in [caption.value for caption in app.test.caption]
 
 
 def test_equal_runs_have_no_difference_and_unstepped_ones_none_yet(app):

@@ -61,6 +61,20 @@ def test_packed_lists_every_matrix_and_why_some_fell_back(app, monkeypatch):
     assert table["bytes"].tolist() == [2048, 640]
 
 
+def test_it_says_what_computes_new_runs(app, monkeypatch):
+    monkeypatch.setenv("MINIINFER_NATIVE", "0")
+    app.open("model")
+    said = "Backend of new runs: torch (chosen by auto). The readable program, in torch: the reference. "
+    assert said + "The compiled core is turned off by MINIINFER_NATIVE." in app.texts()
+    app.session.backend = "graph"
+    app.run()
+    assert any(text.startswith("Backend of new runs: graph. The torch program,") for text in app.texts())
+    assert any("Decode steps in kept memory: " in text for text in app.texts())
+    app.session.backend = "native"
+    app.run()
+    assert "Backend native: The compiled core is turned off by MINIINFER_NATIVE." in app.texts()
+
+
 @pytest.fixture
 def truth(gate, model, monkeypatch):
     """The default model is given out at once; any other is really looked for."""

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from miniinfer.engine.machine_faults import check_step_fits
+
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.state import StepState
@@ -21,6 +23,7 @@ def schedule(engine: Engine, state: StepState) -> None:
 
 def prepare_inputs(engine: Engine, state: StepState) -> None:
     """Lay the chosen tokens of all sequences side by side, with the position that each has in its own sequence."""
+    check_step_fits(engine, state.scheduled)
     ids = [token_id for seq, n, start in state.scheduled for token_id in seq.token_ids[start : start + n]]
     positions = [position for _, n, start in state.scheduled for position in range(start, start + n)]
     state.input_ids = torch.tensor(ids, device=engine.device)  # [T]

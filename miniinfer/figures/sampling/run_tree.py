@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from miniinfer.figures.palette import Palette
 from miniinfer.figures.sampling.tree_layout import Lanes, choosing, labels_of, lanes_of, short, ticks
-from miniinfer.figures.sampling.words import TokenText, for_plotly, percent
+from miniinfer.figures.sampling.words import OwnText, for_plotly, percent
 from miniinfer.trace.tree import TreeNode
 
 LANE = 34  # px between two runs
@@ -21,7 +21,7 @@ MOST_DOTS = 1500  # beyond this every second, third, .. token has a dot
 Line = tuple[list[float | None], list[float | None]]
 
 
-def tree_figure(nodes: Sequence[TreeNode], current: str, cursor: int, text: TokenText, colours: Palette) -> go.Figure:
+def tree_figure(nodes: Sequence[TreeNode], current: str, cursor: int, text: OwnText, colours: Palette) -> go.Figure:
     """current: id of the run that is looked at; cursor: the step of it. A dot's customdata begins with [run id, step].
 
     nodes: as `tree_of` gives them, at least one.
@@ -102,7 +102,7 @@ def _joined(lines: Iterable[tuple[list[float], list[int]]]) -> Line:
     return x, y
 
 
-def _dots(figure: go.Figure, lanes: Lanes, text: TokenText, colours: Palette) -> None:
+def _dots(figure: go.Figure, lanes: Lanes, text: OwnText, colours: Palette) -> None:
     """All output tokens of a run's own part, those that were forced in violet."""
     steps = {node.run.info.run_id: choosing(node.run) for node in lanes.nodes}
     places = [
@@ -121,7 +121,7 @@ def _dots(figure: go.Figure, lanes: Lanes, text: TokenText, colours: Palette) ->
                 x.append(index + 1)
                 y.append(lanes.lane[run.info.run_id])
                 given = "" if meta.logprob is None else f", the settings assigned {percent(math.exp(meta.logprob))}"
-                token = for_plotly(text(run.tokens[run.info.num_prompt_tokens + index].token_id))
+                token = for_plotly(text(run.tokens[run.info.num_prompt_tokens + index]))
                 how = f"{run.info.run_id}, output token {index + 1}, {'forced' if forced else 'drawn'}{given}"
                 data.append([run.info.run_id, meta.step, f"<b>{token}</b><br>{how}<br>click: look at this step"])
         figure.add_scatter(
@@ -154,7 +154,7 @@ def _cursor(figure: go.Figure, lanes: Lanes, current: str, cursor: int, colours:
     )
 
 
-def _labels(figure: go.Figure, lanes: Lanes, text: TokenText, colours: Palette) -> None:
+def _labels(figure: go.Figure, lanes: Lanes, text: OwnText, colours: Palette) -> None:
     for branch, colour in ((True, colours.branch), (False, colours.quiet)):
         labels = [label for label in labels_of(lanes, text) if label.branch == branch]
         figure.add_scatter(

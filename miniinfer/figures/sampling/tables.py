@@ -9,6 +9,7 @@ import pandas as pd
 from miniinfer.config import SamplingParams
 from miniinfer.figures.sampling.words import (
     LABELS,
+    OwnText,
     TokenText,
     counted,
     fate,
@@ -186,7 +187,7 @@ def penalties_table(sampling: Sampling, text: TokenText) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) -> pd.DataFrame:
+def tree_table(nodes: Sequence[TreeNode], current: str | None, text: OwnText) -> pd.DataFrame:
     """One row a run, branches below their trunk, with the probabilities on each edge and the bytes of the KV cache."""
     rows = []
     for node in nodes:
@@ -196,10 +197,10 @@ def tree_table(nodes: Sequence[TreeNode], current: str | None, text: TokenText) 
             "": "●" if info.run_id == current else "",
             "run": info.run_id, "trunk": info.parent or "", "name": info.name,
             "output token": None if node.output is None else node.output + 1,
-            "took": text(edge.token.token_id) if edge else "",
+            "took": text(edge.token) if edge else "",
             "how": "" if info.edit is None else "forced" if node.forced else "new settings",
             "model assigned": edge.raw_prob if edge else None, "settings assigned": edge.used_prob if edge else None,
-            "trunk took": text(instead.token.token_id) if instead else "",
+            "trunk took": text(instead.token) if instead else "",
             "model assigned to that": instead.raw_prob if instead else None,
             "first difference": None if node.first_difference is None else node.first_difference + 1,
             "KV used": kv.used_bytes if kv else None, "KV allocated": kv.allocated_bytes if kv else None,

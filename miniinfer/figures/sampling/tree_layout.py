@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from miniinfer.figures.quoting import isolated
-from miniinfer.figures.sampling.words import TokenText, percent
+from miniinfer.figures.sampling.words import OwnText, percent
 from miniinfer.trace.run import Run
 from miniinfer.trace.tree import Edge, TreeNode
 
@@ -69,14 +69,14 @@ class Label:
     branch: bool
 
 
-def labels_of(lanes: Lanes, text: TokenText) -> list[Label]:
+def labels_of(lanes: Lanes, text: OwnText) -> list[Label]:
     """What the model assigned to each branch's first token; where there is room also to what its trunk took instead."""
     leaving = sorted((n for n in lanes.nodes if n.depth and n.output is not None), key=lambda n: n.output or 0)
     found: list[Label] = []
     taken: dict[int, list[tuple[float, float]]] = {}
 
     def put(lane: int, at: int, edge: Edge, branch: bool) -> None:
-        words = f"{isolated(short(text(edge.token.token_id), TOKEN))} {percent(edge.raw_prob)}"
+        words = f"{isolated(short(text(edge.token), TOKEN))} {percent(edge.raw_prob)}"
         width = (OFFSET + CHARACTER * len(words)) * lanes.px
         left = at + 1 + width > lanes.last + 1
         lo = at + 1 - width if left else at + 1.0

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from miniinfer.config import SamplingParams
-from miniinfer.trace.records import FloatArray
+from miniinfer.trace.records import FloatArray, TokenInfo
 from miniinfer.trace.sampling.sampling import FINAL, RAW, Sampling
 
 TokenText = Callable[[int], str]  # a token's text with every character visible
+OwnText = Callable[[TokenInfo], str]  # the same of a token of any run, whose model may be another one
 
 LABELS = {
     RAW: "Model's logits", "repetition": "Repetition", "presence_frequency": "Presence, frequency",

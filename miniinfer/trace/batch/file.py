@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
+from miniinfer.strangers import parse_json, read_stream
 from miniinfer.trace.batch.settings import BatchRequest
 
 SAMPLING = {field.name for field in dataclasses.fields(SamplingParams)}
 LISTS = {"stop", "stop_ids", "order"}
+MOST_BYTES = 64 << 20  # of a file
 FIELDS = ("id", "prompt", "chat", "arrival", *sorted(SAMPLING))
 
 
@@ -29,9 +29,12 @@ class FileRequests(NamedTuple):
 def read_requests(path: str) -> FileRequests:
     """All requests, in the order of the file; empty lines are passed over. Raises BadInputError."""
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:  # a pipe is welcome: `batch <(a program that writes requests)`
+            data = read_stream(file, MOST_BYTES)
     except OSError as error:
         raise BadInputError(f"The file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # also a name that no file can have
+        raise BadInputError(f"The file {path} cannot be read: {error}.") from error
     return parse_requests(data, path)
 
 
@@ -77,22 +80,12 @@ def parse_requests(data: bytes, path: str) -> FileRequests:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_fields)
-    except BadInputError:
-        raise
+        value = parse_json(line)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError too
         raise BadInputError(f"this is no JSON ({error}): write one object a line.") from error
     if not isinstance(value, dict):
         raise BadInputError("a request is a JSON object with id and prompt.")
     return value
-
-
-def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises BadInputError for a name that stands twice; JSON itself would take the last one without a word."""
-    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    if twice:
-        raise BadInputError(f"the field {twice[0]!r} stands twice: write it once.")
-    return dict(pairs)
 
 
 def _request(fields: dict[str, Any]) -> BatchRequest:

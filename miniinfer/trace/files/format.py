@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from miniinfer.checks import array, exactly, maybe, whole
-from miniinfer.errors import ModelFileError
+from miniinfer.errors import BadInputError, ModelFileError
+from miniinfer.strangers import read_file
 from miniinfer.trace.files.header import (
     FINISHED,
+    MOST_NORM,
     MOST_POSITIONS,
     MOST_SETTINGS,
     header_text,
@@ -42,6 +45,7 @@ FORMAT, VERSION = "miniinfer-trace", 2
 VERSIONS = (1, VERSION)  # those that are read; version 1 kept all rows, and said less of where it came from
 MOST_FILE_BYTES = 48 * 2**20
 MOST_BYTES = 160 * 2**20  # unpacked, in all
+ARRAY_HEAD = 128  # bytes before the numbers of an array
 MEMBERS = {
     "header.json": 24 * 2**20, "pattern": 96 * 2**20, "head": 48 * 2**20, "maps": 64 * 2**20, "norms": 48 * 2**20,
     "probs": 4 * (MOST_POSITIONS + 1) + 128,
@@ -59,7 +63,9 @@ def save_trace(run: Run, path: Path, origin: Origin | None = None) -> None:
 
 
 def trace_bytes(run: RecordedRun) -> bytes:
-    """The run file of a recording."""
+    """The run file of a recording. Raises BadInputError for one so long that its file could not be opened again."""
+    if len(run.head_pattern) * (len(run.head_pattern) + 1) // 2 + ARRAY_HEAD > MEMBERS["head"]:
+        run = dataclasses.replace(run, head=None, head_pattern=())
     text = header_text(run, {"format": FORMAT, "version": VERSION}).encode()
     kept = [rows.reshape(-1) for rows in run.pattern if rows is not None]
     arrays = {
@@ -71,25 +77,30 @@ def trace_bytes(run: RecordedRun) -> bytes:
         arrays["head"] = np.concatenate(run.head_pattern)
     if run.maps is not None:
         arrays["maps"] = run.maps.maps
+    sizes = {name: array.nbytes + ARRAY_HEAD for name, array in arrays.items()}
     out = io.BytesIO()
-    write_arrays(out, arrays)
-    return out.getvalue()
+    if all(size <= MEMBERS[name] for name, size in sizes.items()) and sum(sizes.values()) <= MOST_BYTES:
+        write_arrays(out, arrays)
+        if out.tell() <= MOST_FILE_BYTES:
+            return out.getvalue()
+    raise BadInputError("This run is too long for a run file; its tables can be saved in the menus of the panels.")
 
 
 def load_trace(path: Path) -> RecordedRun:
     """Read a run file. Raises ModelFileError, one sentence, if it is not one, damaged, too new or too large."""
     try:
-        size = path.stat().st_size
-        data = path.read_bytes() if size <= MOST_FILE_BYTES else b""
+        data = read_file(path, MOST_FILE_BYTES)
     except OSError as error:
         raise ModelFileError(f"{path.name} cannot be read ({error.strerror or error}).") from error
-    return read_trace(data, path.name) if data or not size else _too_large(path.name, size)
+    except ValueError as error:
+        raise ModelFileError(f"{path.name} is not opened: {error}.") from error
+    return read_trace(data, path.name)
 
 
 def read_trace(data: bytes, name: str) -> RecordedRun:
     """The same for the bytes of a file of that name."""
     if len(data) > MOST_FILE_BYTES:
-        _too_large(name, len(data))
+        raise ModelFileError(f"{name} is not opened: it has more than {MOST_FILE_BYTES >> 20} MB.")
     try:
         arrays = read_arrays(data, MEMBERS, MOST_BYTES)
         header = read_text(arrays["header.json"].tobytes())
@@ -105,12 +116,6 @@ def read_trace(data: bytes, name: str) -> RecordedRun:
     except DAMAGE as error:
         said = str(error).removesuffix(".") or type(error).__name__
         raise ModelFileError(f"{name} is damaged or is not a MiniInfer run file ({said[:200]}).") from error
-
-
-def _too_large(name: str, size: int) -> RecordedRun:
-    raise ModelFileError(
-        f"{name} has {size / 2**20:,.0f} MB; a run file has at most {MOST_FILE_BYTES // 2**20} MB, so it is not opened."
-    )
 
 
 def _with_new_fields(header: dict[str, Any]) -> dict[str, Any]:
@@ -181,10 +186,14 @@ def _maps(info: RunInfo, cell: Any, maps: np.ndarray | None) -> PooledMaps | Non
 def _check_steps(run: RecordedRun) -> None:
     """Each step follows the one before it: the prompt first, then each token that was chosen."""
     done, prompt = 0, run.info.num_prompt_tokens
+    position_bytes = run.info.model.kv_bytes_per_token(run.info.itemsize)
     for number, meta in enumerate(run.steps, 1):
         done += meta.num_scheduled
         if meta.step != number or meta.context_len != done or (done > prompt and meta.num_scheduled != 1):
             raise ValueError("the steps are not in order")
+        room = position_bytes * (MOST_POSITIONS + run.info.block_size)  # each position of it is drawn
+        if not position_bytes * done == meta.kv_used_bytes <= meta.kv_allocated_bytes <= room:
+            raise ValueError("the bytes of the KV cache are not those of its positions")
         ended = number == len(run.steps) and run.finish_reason is not None
         if (meta.token_id is None) != (done < prompt) and not (ended and meta.token_id is None):
             raise ValueError("a token was chosen before the prompt was through, or none after it")
@@ -209,7 +218,7 @@ def _check_numbers(run: RecordedRun) -> None:
         raise ValueError("the lengths of K and V do not fit the steps")
     if run.probs.shape != (min(len(run.tokens), length + 1),) or run.probs.dtype != np.float32:
         raise ValueError("the probabilities do not fit the tokens")
-    if not np.isfinite(run.norms).all() or (run.norms < 0).any():
+    if not ((run.norms >= 0) & (run.norms <= MOST_NORM)).all():
         raise ValueError("a length of K or V is no length")
     known = run.probs[1:]
     if np.isnan(known).any() or (known < 0).any() or (known > 1.0001).any():

@@ -5,10 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import reprlib
 from typing import Any
 
 from miniinfer.checks import array, exactly, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
 from miniinfer.config import PROCESSOR_NAMES, ModelConfig, SamplingParams
+from miniinfer.errors import tame
+from miniinfer.strangers import parse_json
 from miniinfer.trace.files.recorded_run import Origin, RecordedRun
 from miniinfer.trace.records import NextToken, StepMeta, TokenInfo
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
@@ -19,8 +23,15 @@ MOST_CANDIDATES = 64
 MOST_SETTINGS = 10_000
 MOST_BYTES = 2**53  # JavaScript counts exactly up to here
 MOST_SIZE = 2**31 - 1
+MOST_ROWS, MOST_HEADS = 1024, 65_536  # layers, and heads of a layer: each is drawn; heads in all
+MOST_MS = 1e10  # a third of a year
+MOST_NORM = 1e9
 SIZES = ("num_layers", "num_heads", "num_kv_heads", "head_dim", "hidden_size", "intermediate_size", "vocab_size")
 FINISHED = one_of("stop", "length", "context", "abort")
+DEVICE = re.compile(r"(cpu|cuda|mps)(:\d{1,3})?")
+DTYPE = one_of("float32", "bfloat16", "packed")
+WORD = re.compile(r"\w{1,40}", re.ASCII)  # of stages, processors, architectures
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?", re.ASCII)
 PROBABILITY = 1 + 1e-4  # a sum in float32 may end a little above 1
 RUN = {f.name for f in dataclasses.fields(RunInfo)}
 PARAMS = {f.name for f in dataclasses.fields(SamplingParams)}
@@ -49,7 +60,7 @@ def header_text(run: RecordedRun, fixed: dict[str, Any]) -> str:
 
 def read_text(data: bytes) -> dict[str, Any]:
     """JSON without NaN; infinities only as old files wrote the log probability of a token that every filter had cut."""
-    return mapping(json.loads(data.decode(), parse_constant=_constant))
+    return mapping(parse_json(data, _constant))
 
 
 def _constant(name: str) -> str:
@@ -68,21 +79,30 @@ def read_info(value: Any) -> RunInfo:
         raise ValueError("a recording has no trunk beside it")
     head = maybe(lambda pair: read_head(pair, model), v["default_head"])
     return RunInfo(
-        run_id=text(v["run_id"], 64), name=text(v["name"], 200), kind="recorded", model_name=text(v["model_name"], 200),
-        model=model, device=text(v["device"], 20), dtype=text(v["dtype"], 20), itemsize=whole(v["itemsize"], 1, 16),
+        run_id=text(v["run_id"], 64), name=text(v["name"], 200), kind="recorded",
+        model_name=tame(text(v["model_name"], 200)), model=model, device=_spelled(DEVICE, v["device"]),
+        dtype=DTYPE(v["dtype"]), itemsize=whole(v["itemsize"], 1, 16),
         weight_bytes=whole(v["weight_bytes"], 0, MOST_BYTES), block_size=whole(v["block_size"], 1, MOST_POSITIONS),
         context_length=whole(v["context_length"], 1, MOST_SIZE), chat=true_or_false(v["chat"]),
         prompt=text(v["prompt"], MOST_PROMPT), num_prompt_tokens=whole(v["num_prompt_tokens"], 1, MOST_POSITIONS),
         params=params, one_pass=true_or_false(v["one_pass"]), default_head=head, edit=edit,
-        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of("torch", "native")(v["backend"]),
+        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of("torch", "native", "graph")(v["backend"]),
     )
 
 
 def read_origin(value: Any) -> Origin:
     v = exactly(value, {"by", "at", "kind", "measured"})
     return Origin(
-        text(v["by"], 100), text(v["at"], 40), one_of("live", "recorded")(v["kind"]), whole(v["measured"], 0, MOST_SIZE)
+        tame(text(v["by"], 100)), _spelled(TIME, v["at"]), one_of("live", "recorded")(v["kind"]),
+        whole(v["measured"], 0, MOST_SIZE),
     )
+
+
+def _spelled(form: re.Pattern[str], value: Any) -> str:
+    """A word of ours: what stands in headings, where a text of somebody else's would be laid out as markup."""
+    if not isinstance(value, str) or not form.fullmatch(value):
+        raise ValueError(f"a word was expected, not {reprlib.repr(value)}")
+    return value
 
 
 def read_params(value: Any) -> SamplingParams:
@@ -103,10 +123,11 @@ def read_head(value: Any, model: ModelConfig) -> tuple[int, int]:
 def _model(value: Any) -> ModelConfig:
     v = exactly(value, {f.name for f in dataclasses.fields(ModelConfig)})
     sizes = {name: whole(v[name], most=MOST_SIZE) for name in SIZES}
-    if sizes["num_layers"] * sizes["num_heads"] > MOST_POSITIONS:
+    layers, heads = sizes["num_layers"], sizes["num_heads"]
+    if max(layers, heads) > MOST_ROWS or layers * heads > MOST_HEADS:
         raise ValueError("the model has too many heads")
     return ModelConfig(
-        **v | sizes | {"architecture": text(v["architecture"], 40), "rope_base": real(v["rope_base"]),
+        **v | sizes | {"architecture": _spelled(WORD, v["architecture"]), "rope_base": real(v["rope_base"]),
                        "norm_eps": real(v["norm_eps"]), "tied": true_or_false(v["tied"]),
                        "context_length": whole(v["context_length"], most=MOST_SIZE)},
     )  # fmt: skip
@@ -134,7 +155,7 @@ def _step_to_json(meta: StepMeta) -> dict[str, Any]:
 
 def read_step(value: Any) -> StepMeta:
     v = exactly({"recording_ms": None} | mapping(value), STEP)  # version 1 did not keep it
-    stages = {text(name, 40): real(ms, 0) for name, ms in mapping(v["stage_ms"]).items()}
+    stages = {_spelled(WORD, name): real(ms, 0, MOST_MS) for name, ms in mapping(v["stage_ms"]).items()}
     if len(stages) > 100:
         raise ValueError("a step has too many stages")
     sizes = {name: whole(v[name], 0, MOST_BYTES) for name in STEP if name.endswith(("_bytes", "_bytes_read"))}
@@ -142,10 +163,10 @@ def read_step(value: Any) -> StepMeta:
     return StepMeta(
         step=whole(v["step"], 1, MOST_POSITIONS), phase="prefill" if phase == "prefill" else "decode",
         num_scheduled=whole(v["num_scheduled"], 1, MOST_POSITIONS),
-        context_len=whole(v["context_len"], 1, MOST_POSITIONS), step_ms=real(v["step_ms"], 0, 1e12), stage_ms=stages,
+        context_len=whole(v["context_len"], 1, MOST_POSITIONS), step_ms=real(v["step_ms"], 0, MOST_MS), stage_ms=stages,
         token_id=maybe(whole, v["token_id"]), forced=true_or_false(v["forced"]), logprob=maybe(logprob, v["logprob"]),
         coin=maybe(lambda x: real(x, 0, 1), v["coin"]),
-        recording_ms=maybe(lambda x: real(x, 0, 1e12), v["recording_ms"]), **sizes,
+        recording_ms=maybe(lambda x: real(x, 0, MOST_MS), v["recording_ms"]), **sizes,
     )
 
 
@@ -173,7 +194,7 @@ def read_next(value: Any, vocab_size: int) -> NextToken:
     found = NextToken(
         tokens=tokens, raw_probs=tuple(_share(p) for p in array(v["raw_probs"], n, n)),
         used_probs=tuple(_share(p) for p in array(v["used_probs"], n, n)),
-        cut_by=tuple(maybe(lambda x: text(x, 40), by) for by in array(v["cut_by"], n, n)),
+        cut_by=tuple(maybe(lambda x: _spelled(WORD, x), by) for by in array(v["cut_by"], n, n)),
         num_kept=whole(v["num_kept"], 0, vocab_size), rest_count=whole(v["rest_count"], 0, vocab_size),
         rest_raw=_share(v["rest_raw"]), rest_used=_share(v["rest_used"]),
         entropy_raw=real(v["entropy_raw"], -1e-3, 100), entropy_used=real(v["entropy_used"], -1e-3, 100),
@@ -181,6 +202,8 @@ def read_next(value: Any, vocab_size: int) -> NextToken:
         coin=maybe(_share, v["coin"]), lo=maybe(_share, v["lo"]), hi=maybe(_share, v["hi"]),
         token_id=maybe(whole, v["token_id"]), forced=true_or_false(v["forced"]),
     )
+    if (found.lo or 0.0) > (found.hi if found.hi is not None else PROBABILITY):
+        raise ValueError("the chosen token's part of the distribution ends before it begins")
     if found.token_id is not None and found.token_id not in [t.token_id for t in tokens]:
         raise ValueError("the chosen token is not among its candidates")
     return found

@@ -54,8 +54,9 @@ class LineTrace:
     def watching(self, fn: StageFunction) -> Iterator[None]:
         """Around the call. An observer's own calls are left out, as is all that neither the engine nor its compiled
         twin runs."""
-        self._ran = {fn.__code__: set()}
         own = fn.__code__
+        self._ran = {own: set()}
+        self._ran.setdefault(inspect.unwrap(fn).__code__, set())  # what a captured graph does is not run by Python
 
         def local(frame: FrameType, event: str, arg: Any) -> Any:
             if event == "line":

@@ -20,6 +20,7 @@ from miniinfer.trace.attention.head_scores import (
 )
 from miniinfer.ui.attention.look import Look, choose_head, head_picker, mark_row, marked_row
 from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.room import more_rows, roomy
 from miniinfer.ui.table_twin import ROW, draw_saves, whole_rows
 
 RUN, PROBE = "this run", "a text that repeats"
@@ -53,7 +54,8 @@ def draw_heads(look: Look) -> None:
     instead = "" if kind == wanted else f" Too few rows here can show {wanted}; the map shows {kind}."
     st.text(_sentence(look, scores, source or RUN) + instead)
     figure = heads_map(
-        scores.scores[kind], (look.layer, look.head), f"on {kind}", look.colours, most=1.0
+        scores.scores[kind], (look.layer, look.head), f"on {kind}", look.colours, most=1.0,
+        height=roomy(300, 2),
     )
     draw_figure(
         figure, "attention_heads_map", f"Weight on {kind}, all heads, on {source or RUN}", on_pick=head_picker(look)
@@ -64,7 +66,7 @@ def draw_heads(look: Look) -> None:
     st.session_state[ORDER] = order
     mark_row(TABLE, order.index((look.layer, look.head)))
     st.dataframe(
-        table, key=TABLE, hide_index=True, width="stretch", height=whole_rows(6), row_height=ROW,
+        table, key=TABLE, hide_index=True, width="stretch", height=whole_rows(6 + more_rows(ROW, 2)), row_height=ROW,
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row-required",
         placeholder="",
     )

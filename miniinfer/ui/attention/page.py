@@ -39,7 +39,7 @@ def draw_attention(session: Session) -> None:
             run = session.timeline.current
             cursor = session.timeline.cursor
             if run is None or cursor == 0 or not run.steps:
-                st.subheader(TITLE, anchor=False)
+                st.title(TITLE, anchor=False)
                 st.text(
                     "Nothing has gone through the model yet. Press the arrow key → or the step button above: a step "
                     "computes queries, keys and values, and they will be taken apart here."
@@ -55,7 +55,7 @@ def draw_attention(session: Session) -> None:
 
 def _draw(session: Session, run: Run, length: int) -> None:
     title, layer_at, head_at, position_at, first_at = st.columns([9, 3, 3, 4, 4], vertical_alignment="bottom")
-    title.subheader(TITLE, anchor=False)
+    title.title(TITLE, anchor=False)
     model = run.info.model
     layer, head = _head_fields(run, layer_at, head_at)
     chosen = position_at.number_input(

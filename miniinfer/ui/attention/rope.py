@@ -10,6 +10,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.attention.rotation import SHIFTS, Rotation, rotation_of
 from miniinfer.ui.attention.look import KEY, Look, twin
 from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.room import roomy
 
 PAIRS = 8
 LEAST_DISTANCE = 128  # the curve is drawn at least so far
@@ -37,12 +38,12 @@ def draw_rope(look: Look) -> None:
     st.text(_sentence(look, rotation))
     pairs = (spread_pairs if which == "fast to slow" else strongest_pairs)(rotation, PAIRS)
     draw_figure(
-        pairs_figure(rotation, pairs, look.colours, 226), "attention_pairs_figure",
+        pairs_figure(rotation, pairs, look.colours, roomy(226, 2)), "attention_pairs_figure",
         f"{look.words}, key at {key}: pairs before and after RoPE",
     )
     st.markdown("**What would these two score at another distance?**")
     draw_figure(
-        distance_figure(rotation, look.colours, 176), "attention_distance",
+        distance_figure(rotation, look.colours, roomy(176, 2)), "attention_distance",
         f"{look.words}, key at {key}: score over distance",
     )
     st.caption(

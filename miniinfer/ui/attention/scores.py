@@ -16,6 +16,7 @@ from miniinfer.trace.records import ByteArray, FloatArray
 from miniinfer.ui.attention.look import KEY, Look, mark_row, marked_row, twin
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.recorded_words import when_live
+from miniinfer.ui.room import more_rows, roomy
 from miniinfer.ui.table_twin import ROW, draw_saves, draw_table_twin, whole_rows
 
 WHOLE = 48  # positions up to which all of a head is drawn; also the side of a window, and the cells of a pooled map
@@ -43,7 +44,7 @@ def draw_scores(look: Look) -> None:
         ) == "whole, pooled"  # fmt: skip
     shown = _recorded_maps(look, pooled) if look.live is None else _maps(look, pooled)
     map_look = MapLook(look.length, look.position, look.run.info.model.head_dim, look.hide_first)
-    figure = maps_figure(shown, map_look, look.text, look.colours, HEIGHT)
+    figure = maps_figure(shown, map_look, look.text, look.colours, roomy(HEIGHT, 2))
     draw_figure(figure, "attention_maps", f"Layer {look.layer}, head {look.head}: scores, mask and weights")
     source = Provenance.RECORDED if look.live is None else Provenance.COMPUTED
     st.caption(_caption(look, shown, source))
@@ -87,8 +88,9 @@ def _row(look: Look, maps: HeadMaps) -> None:
     chosen = st.session_state.get(KEY)
     mark_row(ROW_TABLE, keys.index(chosen) if chosen in keys else None)
     st.dataframe(
-        shown, key=ROW_TABLE, hide_index=True, column_config=COLUMNS, width="stretch", height=whole_rows(6),
-        row_height=ROW, on_select=_from_row, selection_mode="single-row", placeholder="",
+        shown, key=ROW_TABLE, hide_index=True, column_config=COLUMNS, width="stretch", placeholder="", row_height=ROW,
+        height=whole_rows(max(6, min(len(shown), 6 + more_rows(ROW, 2)))), on_select=_from_row,
+        selection_mode="single-row",
     )
     if long:
         twin(f"All {len(row.pattern):,} keys of the row", "attention_keys", whole, Provenance.COMPUTED, "row.csv")

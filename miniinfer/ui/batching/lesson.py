@@ -11,6 +11,7 @@ from miniinfer.trace.batch.outcome import BatchOutcome
 from miniinfer.ui.batching.look import BatchLook
 from miniinfer.ui.batching.outcomes import measure_outcomes, words_of
 from miniinfer.ui.cost.look import task
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
 
@@ -58,8 +59,9 @@ def draw_lesson(look: BatchLook) -> None:
         with column:
             st.text(outcome_line(outcome).capitalize())
             st.plotly_chart(
-                lanes_figure(outcome, until, look.colours, HEIGHT), key=f"batching_lanes_{outcome.settings.batching}",
-                config=PLOT, alt=f"Lanes of all requests under {words_of(outcome.settings)} against wall time",
+                lanes_figure(outcome, until, look.colours, roomy(HEIGHT)),
+                key=f"batching_lanes_{outcome.settings.batching}", config=PLOT,
+                alt=f"Lanes of all requests under {words_of(outcome.settings)} against wall time",
             )
     draw_table_twin(
         outcomes_table(found), "batching_outcomes",

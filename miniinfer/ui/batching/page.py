@@ -14,9 +14,11 @@ from miniinfer.ui.batching.proof import draw_proof
 from miniinfer.ui.batching.requests import DRAWN, draw_requests
 from miniinfer.ui.batching.tables import draw_tables
 from miniinfer.ui.cost.look import take_in
+from miniinfer.ui.page import unseen_title
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.views import draw_views
 
+TITLE = "What happens when many ask at once?"
 PICTURE, REQUESTS, PROOF, TABLES = "Step by step", "Requests and settings", "Batched or alone", "Tables"
 VIEWS: dict[str, Callable[[BatchLook], None]] = {
     PICTURE: lambda look: draw_picture(look.session),
@@ -36,7 +38,7 @@ def draw_batching(session: Session) -> None:
     def body() -> None:
         with st.container(key="page_body"), st.container(key="batching_page"):
             if session.model is None:
-                st.subheader("What happens when many ask at once?", anchor=False)
+                st.title(TITLE, anchor=False)
                 if session.status.state == "failed":
                     st.text(session.status.text)
                 st.text(
@@ -44,6 +46,7 @@ def draw_batching(session: Session) -> None:
                     "loaded; how far it is stands at the top."
                 )
                 return
+            unseen_title(TITLE)
             start_first(session)
             if goto := st.session_state.pop(GOTO, None):
                 st.session_state["batching_view"] = goto

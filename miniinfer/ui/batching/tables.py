@@ -8,12 +8,13 @@ from miniinfer.figures.batching.tables import blocks_table, requests_table, rows
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.ui.batching.look import BatchLook
-from miniinfer.ui.table_twin import draw_table_twin, whole_rows
+from miniinfer.ui.room import more_rows
+from miniinfer.ui.table_twin import ROW, draw_table_twin, whole_rows
 
 ONE = st.column_config.NumberColumn(format="%.1f")
 PROBABILITY = st.column_config.NumberColumn(format="%.4f")
 BOTH = {Provenance.MEASURED: "times", Provenance.COMPUTED: "all else"}
-HEIGHT = whole_rows(20)
+ROWS = 20  # without scrolling
 
 
 def draw_tables(look: BatchLook) -> None:
@@ -21,6 +22,7 @@ def draw_tables(look: BatchLook) -> None:
     if trace is None or not trace.steps:
         st.text("The tables will fill as the batch is stepped in the first view.")
         return
+    height = whole_rows(ROWS + more_rows(ROW))
     with st.container(horizontal=True, vertical_alignment="center"):
         chosen = st.segmented_control(
             "Table", ["Timeline", "Rows", "Requests", "Blocks"], default="Timeline", key="batching_table",
@@ -36,7 +38,7 @@ def draw_tables(look: BatchLook) -> None:
         table = rows_table(trace)
         shown = table.assign(token=table["token"].map(visible))  # a file has the token as it is
         draw_table_twin(
-            shown, "batching_rows", Provenance.COMPUTED, "batch-rows.csv", columns=columns, height=HEIGHT,
+            shown, "batching_rows", Provenance.COMPUTED, "batch-rows.csv", columns=columns, height=height,
             csv=lambda: table,
         )
     elif chosen == "Requests":
@@ -44,9 +46,9 @@ def draw_tables(look: BatchLook) -> None:
         draw_table_twin(requests_table(trace, step), "batching_requests", BOTH, "batch-requests.csv", columns=columns)
     elif chosen == "Blocks":
         sources = {Provenance.COMPUTED: f"the pool after step {step}"}
-        draw_table_twin(blocks_table(trace, step), "batching_blocks", sources, "batch-blocks.csv", height=HEIGHT)
+        draw_table_twin(blocks_table(trace, step), "batching_blocks", sources, "batch-blocks.csv", height=height)
     else:
         columns = {"ms": ONE, "end ms": ONE}
         draw_table_twin(
-            timeline_table(trace), "batching_timeline", BOTH, "batch-timeline.csv", columns=columns, height=HEIGHT
+            timeline_table(trace), "batching_timeline", BOTH, "batch-timeline.csv", columns=columns, height=height
         )

@@ -25,7 +25,7 @@ def draw_break(session: Session) -> None:
     @st.fragment
     def body() -> None:
         with st.container(key="page_body"), st.container(key="break"):
-            st.subheader("What breaks when one small thing is wrong?", anchor=False)
+            st.title("What breaks when one small thing is wrong?", anchor=False)
             left, right = st.columns([4, 13], gap="medium")
             with left, st.container(key="break_controls"):
                 question, asked = draw_controls(session.model is not None)

@@ -20,6 +20,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.break_it.run import TEXT, Answer
 from miniinfer.ui.break_it.tokens import draw_tokens
 from miniinfer.ui.figure import draw_figure
+from miniinfer.ui.room import roomy
 from miniinfer.ui.table_twin import draw_table_twin
 
 STEPS = 3  # output tokens whose bars stand side by side
@@ -57,14 +58,14 @@ def draw_side_by_side(answer: Answer) -> None:
         start = min(max(0, first - 1), max(0, len(pair.bars) - STEPS))
         shown = pair.bars[start : start + STEPS]
         draw_figure(
-            next_tokens_figure(shown, visible, colours, HEIGHT, _second(answer)), "break_bars",
+            next_tokens_figure(shown, visible, colours, roomy(HEIGHT), _second(answer)), "break_bars",
             f"{_name(answer)}: next-token probabilities of both sides, after the logits processors",
         )
     with right:
         st.markdown("**How far apart are they after each layer?**")
         if any(pair.growth):
             draw_figure(
-                growth_figure(pair.growth, colours, HEIGHT), "break_growth",
+                growth_figure(pair.growth, colours, roomy(HEIGHT)), "break_growth",
                 f"{_name(answer)}: relative difference of the residual stream by layer",
             )
         else:

@@ -1,4 +1,4 @@
-"""Torch and the compiled core side by side, stage by stage: what moving bytes costs, and what Python costs."""
+"""Torch and what stands in for it side by side, stage by stage: what moving bytes costs, and what Python costs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from miniinfer.config import BACKENDS
 from miniinfer.figures.cost.backends import (
     agreement_words,
     backends_headline,
@@ -17,12 +18,14 @@ from miniinfer.figures.cost.backends import (
     taken_words,
 )
 from miniinfer.figures.cost.words import busy_note, megabytes
+from miniinfer.figures.kv.words import listed
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import BackendComparison
 from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, decode_length, measure_button
 from miniinfer.ui.cost.task import Say
 from miniinfer.ui.page import card
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -38,20 +41,21 @@ OPERATIONS = st.column_config.NumberColumn(
     "torch is asked for memory alone."
 )
 COLUMNS = {
-    "torch ms": MS, "native ms": MS, "ratio": MS, "bytes": WHOLE, "native bytes": WHOLE, "moving ms": THREE,
-    "torch operations": OPERATIONS, "native operations": OPERATIONS,
+    "torch ms": MS, "native ms": MS, "graph ms": MS, "ratio": MS, "bytes": WHOLE, "native bytes": WHOLE,
+    "graph bytes": WHOLE, "moving ms": THREE,
+    "torch operations": OPERATIONS, "native operations": OPERATIONS, "graph operations": OPERATIONS,
 }  # fmt: skip
 
 
 def draw_backends(look: CostLook) -> None:
     found: BackendComparison | None = look.result(VIEW)
-    missing = why_not_native(look)
+    missing, others = why_not_native(look), _others(look)
     measure_button(
-        look, VIEW, "Measure torch alone" if missing else "Measure torch and native in turn",
+        look, VIEW, f"Measure {listed(['torch', *others])} in turn" if others else "Measure torch alone",
         lambda say: _measure(look, say),
         "Repeats a decode step about this run's newest position in engines of their own, in turn, with a clock at "
         "every stage and without. The run is not touched. Some five seconds"
-        + ("." if missing else "; the core is compiled first if nobody has done so yet."),
+        + ("." if "native" not in others else "; the core is compiled first if nobody has done so yet."),
     )
     if found is None:
         _explain(look, missing)
@@ -60,7 +64,7 @@ def draw_backends(look: CostLook) -> None:
     left, right = st.columns([4, 7], gap="medium")
     with left:
         st.plotly_chart(
-            split_figure(found, look.colours, BARS), key="cost_split", config=PLOT,
+            split_figure(found, look.colours, roomy(BARS, 2)), key="cost_split", config=PLOT,
             alt="A step of each backend, cut into moving bytes, asking torch, and everything else",
         )
         st.text(backends_words(found))
@@ -70,15 +74,15 @@ def draw_backends(look: CostLook) -> None:
             st.caption(missing)
     with right:
         st.plotly_chart(
-            stages_figure(found, look.run.info.params.order, look.colours, STAGES), key="cost_stages", config=PLOT,
-            alt="Every stage by each backend, and what moving its bytes takes",
+            stages_figure(found, look.run.info.params.order, look.colours, roomy(STAGES, 2)),
+            key="cost_stages", config=PLOT, alt="Every stage by each backend, and what moving its bytes takes",
         )
     sources = {
         Provenance.MEASURED: "ms, means of the middle half of the rounds", Provenance.COMPUTED: "bytes, operations",
         Provenance.ESTIMATED: "moving ms",
     }  # fmt: skip
     table = backends_table(found, look.run.info.params.order)
-    draw_table_twin(table, "cost_backends", sources, "backends.csv", columns=COLUMNS, height=TABLE)
+    draw_table_twin(table, "cost_backends", sources, "backends.csv", columns=COLUMNS, height=roomy(TABLE, 2))
 
 
 def _explain(look: CostLook, missing: str | None) -> None:
@@ -95,8 +99,16 @@ def _explain(look: CostLook, missing: str | None) -> None:
             "stage of both, what moving its bytes takes, and how many operations Python asks torch for, will stand "
             f"here. This run is computed by {info.backend}."
         )
+        if "graph" in _others(look):
+            st.text(f"graph: {BACKENDS['graph']}")
         if missing:
             st.text(missing)
+
+
+def _others(look: CostLook) -> list[str]:
+    """What is measured beside torch: what can compute this run's model, as far as is known."""
+    captures = look.run.info.backend == "graph" or look.run.engine.device.type == "cuda"
+    return [*(["native"] if why_not_native(look) is None else []), *(["graph"] if captures else [])]
 
 
 def why_not_native(look: CostLook) -> str | None:
@@ -118,8 +130,10 @@ def _measure(look: CostLook, say: Say) -> Measurement[BackendComparison]:
 
 def _backends(look: CostLook) -> Iterator[Backend]:
     from miniinfer.engine.backend import TORCH
-    from miniinfer.native.choose import NATIVE
+    from miniinfer.native.choose import NATIVE, choose_backend
 
     yield TORCH
     if why_not_native(look) is None and (native := NATIVE.backend(wait=True)) is not None:
         yield native
+    if "graph" in _others(look):
+        yield choose_backend("graph", look.run.engine.model.weights)

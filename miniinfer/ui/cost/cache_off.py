@@ -50,7 +50,7 @@ def draw_cache_off(look: CostLook) -> None:
     stats, info = found.lengths[0].on, look.run.info
     sources = {
         Provenance.MEASURED: f"ms, medians of {stats.rounds}, {stats.warm_up} before thrown away; ratio by round"
-        + ("; both ways by torch, for the core computes one row at a time" if info.backend == "native" else ""),
+        + ("" if info.backend == "torch" else f"; both ways by torch, for {info.backend} has one row at a time"),
         Provenance.COMPUTED: "positions, differences and margins of logits",
     }
     draw_table_twin(cache_off_table(found), "cost_cache_off", sources, "cache-on-off.csv", columns=COLUMNS)

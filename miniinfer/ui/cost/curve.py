@@ -12,6 +12,7 @@ from miniinfer.measure.records import Calibration, Curve
 from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, calibrate_button, measure_button
 from miniinfer.ui.cost.task import Say
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -41,7 +42,7 @@ def draw_curve(look: CostLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.plotly_chart(
-            curve_bytes_figure(curve, look.colours, HEIGHT), key="cost_curve_bytes", config=PLOT,
+            curve_bytes_figure(curve, look.colours, roomy(HEIGHT, 2)), key="cost_curve_bytes", config=PLOT,
             alt="Bytes that one token moves over the positions in the cache, by part",
         )
         st.caption("Weights are flat; the cache is a line that starts at nothing. Counted from the tensors: computed.")
@@ -54,8 +55,8 @@ def draw_curve(look: CostLook) -> None:
             )
         else:
             st.plotly_chart(
-                curve_time_figure(curve, own, known, look.colours, HEIGHT), key="cost_curve_time", config=PLOT,
-                alt="Milliseconds of a decode step over the positions in the cache",
+                curve_time_figure(curve, own, known, look.colours, roomy(HEIGHT, 2)),
+                key="cost_curve_time", config=PLOT, alt="Milliseconds of a decode step over the positions in the cache",
             )
             st.caption(_times_caption(curve, own, calibration))
     sources = {
@@ -64,7 +65,7 @@ def draw_curve(look: CostLook) -> None:
         **({Provenance.ESTIMATED: "estimated ms"} if known else {}),
     }
     draw_table_twin(
-        curve_table(curve, known), "cost_curve", sources, "per-token.csv", columns=COLUMNS, height=190
+        curve_table(curve, known), "cost_curve", sources, "per-token.csv", columns=COLUMNS, height=roomy(190, 2)
     )
 
 

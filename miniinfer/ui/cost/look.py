@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
@@ -11,6 +12,7 @@ import streamlit as st
 from miniinfer.errors import MiniInferError
 from miniinfer.measure.records import Calibration
 from miniinfer.models.paths import data_home
+from miniinfer.ui.cost.kept import Kept, keep, kept_of
 from miniinfer.ui.cost.task import CostTask, Say
 from miniinfer.ui.run_look import LiveRunLook
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from miniinfer.measure.progress import Measurement
     from miniinfer.models.loader import LoadedModel
 
-TASK, RESULTS, NOTICE = "cost_task", "cost_results", "cost_notice"
+TASK, RESULTS, NOTICE, KEPT = "cost_task", "cost_results", "cost_notice", "cost_kept"
 MAX_RESULTS = 24
 POLL_SECONDS = 0.5
 ROOM = 32  # positions behind a decode step that is measured: its rounds
@@ -49,7 +51,22 @@ class CostLook(LiveRunLook):
 
     def result(self, view: str) -> Any:
         """What this view measured for this run, or None."""
-        return st.session_state.get(RESULTS, {}).get((view, self.run.info.run_id))
+        found = self._kept().get(view)
+        return st.session_state.get(RESULTS, {}).get((view, self.run.info.run_id), found and found.result)
+
+    def told_of(self, view: str) -> str | None:
+        """When the result was measured, if that was in an earlier visit."""
+        found = self._kept().get(view)
+        measured_here = (view, self.run.info.run_id) in st.session_state.get(RESULTS, {})
+        return found.told if found is not None and not measured_here else None
+
+    def _kept(self) -> dict[str, Kept]:
+        """What is saved with this run, looked up once a visit."""
+        looked: dict[str, dict[str, Kept]] = st.session_state.setdefault(KEPT, {})
+        run_id = self.run.info.run_id
+        if run_id not in looked:
+            looked[run_id] = kept_of(self.session, run_id)
+        return looked[run_id]
 
     def calibration(self) -> Calibration | str:
         """The kept one of this machine, or the sentence that says what to do."""
@@ -81,7 +98,9 @@ def start(look: CostLook, view: str, prepare: Callable[[Say], Measurement[Any]])
     running = task()
     if running is None or running.state != "running":
         st.session_state[NOTICE] = None
-        st.session_state[TASK] = CostTask(look.session, view, look.run.info.run_id, prepare)
+        session, run_id = look.session, look.run.info.run_id
+        kept = partial(keep, session, view, run_id)
+        st.session_state[TASK] = CostTask(session, view, run_id, prepare, done=kept)
     st.rerun()
 
 
@@ -112,6 +131,8 @@ def measure_button(
         help="A measurement is running; wait for it or cancel it." if running else why,
     ):
         start(look, view, prepare)
+    if told := look.told_of(view):
+        st.caption(told)
 
 
 def calibrate_button(look: CostLook, found: Calibration | str, *, primary: bool = True) -> None:

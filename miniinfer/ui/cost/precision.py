@@ -20,6 +20,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, measure_button
 from miniinfer.ui.cost.task import Say
 from miniinfer.ui.page import card
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -64,18 +65,19 @@ def draw_precision(look: CostLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         st.plotly_chart(
-            precision_figure(found, look.colours, HEIGHT), key="cost_precision_bars", config=PLOT,
+            precision_figure(found, look.colours, roomy(HEIGHT)), key="cost_precision_bars", config=PLOT,
             alt="Bytes and times of each precision, relative to the first",
         )
     with right:
         st.plotly_chart(
-            margin_figure(found, look.colours, HEIGHT), key="cost_precision_margins", config=PLOT,
+            margin_figure(found, look.colours, roomy(HEIGHT)), key="cost_precision_margins", config=PLOT,
             alt="How far the best token was ahead at each output token, in each precision",
         )
     decode = found.runs[0].decode
     asked = found.runs[0].allocator_bytes is not None
     allocator = "" if asked else f"; {look.where}: no device allocator to ask"
-    program = "; all by torch, for the core has no bfloat16" if look.run.info.backend == "native" else ""
+    backend = look.run.info.backend
+    program = {"native": "; all by torch, for the core has no bfloat16", "graph": "; all by torch"}.get(backend, "")
     sources = {
         Provenance.COMPUTED: "bytes of the tensors; logit difference (the largest) and mean KL to the first, over the "
         f"{found.num_shared} places with the same text before them",

@@ -15,6 +15,7 @@ from miniinfer.provenance import Provenance
 from miniinfer.ui.cost.look import CostLook, calibrate_button
 from miniinfer.ui.cost.run import counted_pair
 from miniinfer.ui.cost.time import VIEW, draw_nothing_timed, measure_times_button
+from miniinfer.ui.room import roomy
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -51,7 +52,8 @@ def draw_roofline(look: CostLook) -> None:
     order = look.run.info.params.order
     st.markdown(f"**{_headline(steps, roofs, look.dtype)}**")
     st.plotly_chart(
-        roofline_figure(steps, roofs, look.dtype, order, look.colours, HEIGHT), key="cost_roofline", config=PLOT,
+        roofline_figure(steps, roofs, look.dtype, order, look.colours, roomy(HEIGHT, 2)),
+        key="cost_roofline", config=PLOT,
         alt="Each stage of a prefill and a decode step by its operations a byte and a second, and the machine's roofs",
     )
     st.caption(_reading(steps))
@@ -64,7 +66,7 @@ def draw_roofline(look: CostLook) -> None:
     if roofs is None:
         del sources[Provenance.ESTIMATED]
     table = roofline_table(steps, roofs, look.dtype, order)
-    draw_table_twin(table, "cost_roofline", sources, "roofline.csv", columns=COLUMNS, height=190)
+    draw_table_twin(table, "cost_roofline", sources, "roofline.csv", columns=COLUMNS, height=roomy(190, 2))
 
 
 def _reading(steps: Sequence[CountedParts]) -> str:

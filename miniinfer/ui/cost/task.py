@@ -21,18 +21,20 @@ class CostTask:
     """Between two steps other tabs' steps run, and `cancel` takes effect. A closed session ends it too.
 
     prepare: makes the measurement, in the task's own thread; it may take long (load a model, say) and is given a
-    function to say what it does. Nothing of the measurement stays once it is over, but for `result`.
+    function to say what it does. done: is given the result, whether or not anybody looks at it. Nothing of the
+    measurement stays once it is over, but for `result`.
     """
 
     def __init__(
-        self, session: Session, view: str, run_id: str, prepare: Callable[[Say], Measurement[Any]]
+        self, session: Session, view: str, run_id: str, prepare: Callable[[Say], Measurement[Any]],
+        done: Callable[[Any], None] | None = None,
     ) -> None:
         self.view, self.run_id = view, run_id
         self.progress = Progress("starting", 0.0)
         self.state: State = "running"
         self.error: str | None = None
         self.result: Any = None
-        self._session = session
+        self._session, self._done = session, done
         self._cancelled = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(prepare,), name="measurement", daemon=True)
         self._thread.start()
@@ -70,6 +72,8 @@ class CostTask:
         try:
             while not (self._cancelled.is_set() or self._session.closed):
                 if not worker.call(advance, key=key):
+                    if self._done is not None:
+                        self._done(self.result)
                     self.state = "done"
                     return
             self.state = "cancelled"

@@ -23,6 +23,7 @@ from miniinfer.ui.cost.look import CostLook, decode_length, measure_button
 from miniinfer.ui.cost.run import draw_run_times, recorded_pair, source_of
 from miniinfer.ui.cost.task import Say
 from miniinfer.ui.page import draw_before_first_token
+from miniinfer.ui.room import room, roomy
 from miniinfer.ui.run_look import PLOT, RunLook, first_step_tokens
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -88,23 +89,24 @@ def draw_run_steps(look: RunLook[Any]) -> None:
     for column, metas, phase in zip(st.columns(2, gap="small"), pair, ("prefill", "decode"), strict=True):
         column.markdown(f"**{_title(look, metas, phase)}**")
     st.plotly_chart(
-        flame_figure(parts, order, "stage", look.colours, FLAME, gap=RECORDING), key="cost_flame", config=PLOT,
-        alt="Parts of a prefill and of a decode step by their time",
+        flame_figure(parts, order, "stage", look.colours, roomy(FLAME, 4), gap=RECORDING),
+        key="cost_flame", config=PLOT, alt="Parts of a prefill and of a decode step by their time",
     )
     left, right = st.columns([4, 5], gap="medium")
+    more = room() - room() // 4  # than in a window of 900 px
     window = steps_window(steps, look.step)
     with left:
         shown = "" if len(window) == len(steps) else f" (steps {window[0].step:,} to {window[-1].step:,})"
         st.markdown(f"**How long did each step take?{shown}**")
         st.plotly_chart(
-            steps_time_figure(window, look.step, look.colours, BARS), key="cost_steps", config=PLOT,
+            steps_time_figure(window, look.step, look.colours, BARS + more), key="cost_steps", config=PLOT,
             alt="Milliseconds of every step by its parts, the step at the cursor ringed",
         )
     with right:
         sources = {source_of(look): "all times, in the run", Provenance.COMPUTED: "shares; the CSV has every step"}
         draw_table_twin(
-            time_table(parts, order, RECORDING), "cost_time", sources, "run-steps.csv", columns=COLUMNS, height=TABLE,
-            narrow=True, csv=lambda: run_table(steps),
+            time_table(parts, order, RECORDING), "cost_time", sources, "run-steps.csv", columns=COLUMNS,
+            height=TABLE + more, narrow=True, csv=lambda: run_table(steps),
         )
 
 
@@ -124,7 +126,7 @@ def _draw_measured(look: CostLook, found: tuple[StepTimes, StepTimes], nesting: 
             st.markdown(f"**Where does a {step.phase} step spend its time?**")
             st.caption(step_sentence(step))
     st.plotly_chart(
-        flame_figure(found, order, nesting, look.colours, FINE_FLAME), key="cost_flame", config=PLOT,
+        flame_figure(found, order, nesting, look.colours, roomy(FINE_FLAME, 2)), key="cost_flame", config=PLOT,
         alt="Parts of a prefill and of a decode step by their time",
     )
     sources = {
@@ -133,8 +135,8 @@ def _draw_measured(look: CostLook, found: tuple[StepTimes, StepTimes], nesting: 
         Provenance.COMPUTED: "shares, bytes, operations",
     }
     draw_table_twin(
-        time_table(found, order), "cost_time", sources, "stage-times.csv", columns=COLUMNS, height=TABLE,
-        csv=lambda: layers_table(found, order),
+        time_table(found, order), "cost_time", sources, "stage-times.csv", columns=COLUMNS,
+        height=roomy(TABLE, 2), csv=lambda: layers_table(found, order),
     )
 
 

@@ -12,10 +12,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
+from miniinfer.ui.hosting.early import Noticing
 from miniinfer.ui.hosting.gate import Gate
 from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
 from miniinfer.ui.hosting.hosting import gate_stands, get_hosting
+from miniinfer.ui.hosting.stay_here import stay_here
 from miniinfer.ui.saving.saved_runs import get_saved_runs
 from miniinfer.ui.sessions.model_host import get_host
 
@@ -25,8 +27,10 @@ _started = time.monotonic()
 def middleware() -> list[Middleware]:
     """Each answer gets its headers, the guard's own too."""
     gate_stands()
+    stay_here()
     return [
         Middleware(SecurityHeaders),
+        Middleware(Noticing),
         Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
     ]
 

@@ -17,6 +17,7 @@ from miniinfer.ui.inside.stage import draw_stage
 from miniinfer.ui.inside.stream import draw_stream
 from miniinfer.ui.inside.watch import draw_watch
 from miniinfer.ui.inside.ways import draw_ways
+from miniinfer.ui.page import unseen_title
 from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.views import draw_views
@@ -25,6 +26,7 @@ VIEWS: dict[str, Callable[[InsideLook], None]] = {
     "Stage by stage": draw_stage, "Watch a tensor": draw_watch, "Residual stream": draw_stream,
     "Logit lens": draw_lens, "Checks": draw_checks, "Prefill and decode": draw_ways,
 }  # fmt: skip
+TITLE = "What happens inside a step?"
 
 
 def draw_inside(session: Session) -> None:
@@ -47,7 +49,7 @@ def draw_inside(session: Session) -> None:
 
 
 def _recorded(session: Session) -> None:
-    st.subheader("What happens inside a step?", anchor=False)
+    st.title(TITLE, anchor=False)
     if session.status.state == "failed":
         st.text(session.status.text)
     st.text(
@@ -57,6 +59,7 @@ def _recorded(session: Session) -> None:
 
 
 def _draw(session: Session, run: LiveRun) -> None:
+    unseen_title(TITLE)
     with st.container(horizontal=True, vertical_alignment="bottom", key="inside_top", gap="small"):
         rows = _step(session, run)
         position = _position(session, run, rows)

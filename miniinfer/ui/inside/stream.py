@@ -10,6 +10,7 @@ from miniinfer.figures.inside.tables import norms_table, stream_table
 from miniinfer.provenance import Provenance
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.inside.look import InsideLook
+from miniinfer.ui.room import roomy
 from miniinfer.ui.table_twin import draw_table_twin
 
 STREAMS = ["resid_post", "resid_mid", "resid_pre", "attn_out", "mlp_out"]
@@ -30,7 +31,7 @@ def draw_stream(look: InsideLook) -> None:
     with left:
         st.markdown(f"**Where is {name} long?**")
         draw_figure(
-            stream_figure(cells, rows.start, size, look.position, look.colours, HEIGHT),
+            stream_figure(cells, rows.start, size, look.position, look.colours, roomy(HEIGHT)),
             "inside_stream_map", f"L2 norm of {name} over layers and positions", name=f"{name}_norms",
         )
         each = f" A cell is the largest of {size} positions." if size > 1 else ""
@@ -44,7 +45,7 @@ def draw_stream(look: InsideLook) -> None:
         st.markdown(f"**What is added at position {look.position}, and what does it come to?**")
         lines = {n: values[:, look.row].tolist() for n, values in shown.items()}
         draw_figure(
-            lines_figure(lines, look.colours, HEIGHT, y="L2 norm (log)", log=True), "inside_stream_lines",
+            lines_figure(lines, look.colours, roomy(HEIGHT), y="L2 norm (log)", log=True), "inside_stream_lines",
             f"Norms at position {look.position} over the layers", name="stream_at_position",
         )
     with st.expander("Tables"):

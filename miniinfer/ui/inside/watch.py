@@ -9,6 +9,7 @@ from miniinfer.figures.inside.tables import watch_table
 from miniinfer.provenance import Provenance
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.inside.look import InsideLook
+from miniinfer.ui.room import roomy
 from miniinfer.ui.table_twin import draw_table_twin
 
 
@@ -27,17 +28,18 @@ def draw_watch(look: InsideLook) -> None:
     where = f" (head {coordinate // shape[1]}, {coordinate % shape[1]})" if len(shape) == 2 else ""
     frame = watch_table(tensors, coordinate)
     left, right = st.columns(2, gap="medium")
+    height = roomy(256)
     with left:
         st.markdown(f"**How long is {name} at position {look.position} after each layer?**")
         draw_figure(
-            lines_figure({"norm": frame["norm"].tolist()}, look.colours, 256, y=f"L2 norm of {name}"),
+            lines_figure({"norm": frame["norm"].tolist()}, look.colours, height, y=f"L2 norm of {name}"),
             "inside_watch_norm", f"Norm of {name} at position {look.position} over the layers", name=f"{name}_norm",
         )
     with right:
         st.markdown(f"**What happens to coordinate {coordinate}{where}?**")
         values = frame[f"value {coordinate}"].tolist()
         draw_figure(
-            lines_figure({"value": values}, look.colours, 256, y=f"{name}[{coordinate}]"), "inside_watch_value",
+            lines_figure({"value": values}, look.colours, height, y=f"{name}[{coordinate}]"), "inside_watch_value",
             f"Coordinate {coordinate} of {name} at position {look.position} over the layers",
             name=f"{name}_{coordinate}",
         )

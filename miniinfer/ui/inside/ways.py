@@ -11,6 +11,7 @@ from miniinfer.trace.capture import StageTensor
 from miniinfer.trace.inside.two_ways import TwoWays, compare_both_ways
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.inside.look import InsideLook
+from miniinfer.ui.room import roomy
 from miniinfer.ui.table_twin import draw_table_twin
 
 AT_ONCE = 768  # positions that are computed without asking first
@@ -37,7 +38,7 @@ def draw_ways(look: InsideLook) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         draw_figure(
-            difference_figure(matrix, names, look.colours, HEIGHT), "inside_ways_map",
+            difference_figure(matrix, names, look.colours, roomy(HEIGHT)), "inside_ways_map",
             f"Prefill and decode of position {position}: largest difference of each tensor", name="prefill_and_decode",
         )
         st.caption(
@@ -47,7 +48,8 @@ def draw_ways(look: InsideLook) -> None:
     with right:
         row = matrix[names.index(name)].tolist()
         draw_figure(
-            lines_figure({name: row}, look.colours, HEIGHT, y=f"largest difference of {name}"), "inside_ways_lines",
+            lines_figure({name: row}, look.colours, roomy(HEIGHT), y=f"largest difference of {name}"),
+            "inside_ways_lines",
             f"Prefill and decode of position {position}: largest difference of {name} over the layers",
             name=f"prefill_and_decode_{name}",
         )

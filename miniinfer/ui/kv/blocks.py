@@ -12,6 +12,7 @@ from miniinfer.trace.kv.pool import PoolView
 from miniinfer.trace.run import ChangeParams
 from miniinfer.ui.kv.look import LiveLook, thousands
 from miniinfer.ui.page import run_action
+from miniinfer.ui.room import taller
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -27,7 +28,7 @@ def draw_blocks(look: LiveLook) -> None:
     with right:
         st.text(pool_words(pool))
         st.plotly_chart(
-            pool_figure(pool, _place(look, pool), look.colours), key="kv_pool", config=PLOT,
+            taller(pool_figure(pool, _place(look, pool), look.colours)), key="kv_pool", config=PLOT,
             alt="Physical blocks and how full they are",
         )
         st.text(f"{waste_words(pool)} {next_write_words(pool.next_write, look.run.finish_reason)}")

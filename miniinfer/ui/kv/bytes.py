@@ -10,6 +10,7 @@ from miniinfer.figures.kv.tables import lines_table, steps_table
 from miniinfer.figures.kv.words import about, exact
 from miniinfer.provenance import Provenance
 from miniinfer.ui.kv.look import LiveLook, thousands
+from miniinfer.ui.room import taller
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -43,7 +44,7 @@ def _steps(look: LiveLook, *, log: bool) -> None:
         st.text("A point for each step will stand here. Press the arrow key → or the step button above.")
         return
     st.plotly_chart(
-        steps_figure(steps, look.step, look.colours, log=log), key="kv_steps", config=PLOT,
+        taller(steps_figure(steps, look.step, look.colours, log=log)), key="kv_steps", config=PLOT,
         alt="Used, allocated and reserved bytes after every step",
     )
     st.caption("Counted after each step. Reserved is the whole pool's storage, for all runs in it; it grows by chunks.")
@@ -87,7 +88,7 @@ def _growth(
     base = lines[0].base_bytes
     dots = [(m.context_len, base + m.kv_used_bytes) for m in look.run.steps[: look.step]]
     st.plotly_chart(
-        growth_figure(lines, dots, card, look.colours, log_x=log_x, log_y=log_y), key="kv_growth", config=PLOT,
+        taller(growth_figure(lines, dots, card, look.colours, log_x=log_x, log_y=log_y)), key="kv_growth", config=PLOT,
         alt="Bytes of the cache over the length, for several models",
     )
     own, context = lines[0], look.run.info.context_length

@@ -10,6 +10,7 @@ from miniinfer.figures.kv.words import listed
 from miniinfer.provenance import Provenance
 from miniinfer.ui.kv.look import LiveLook
 from miniinfer.ui.kv.pick import draw_empty, draw_sharing, pick_head
+from miniinfer.ui.room import taller
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -35,7 +36,7 @@ def draw_reads(look: LiveLook) -> None:
             f"{kv_head}, all positions 0 to {reading.position}."
         )
         st.plotly_chart(
-            reading_figure(cached, reading, look.text, look.colours), key="kv_weights", config=PLOT,
+            taller(reading_figure(cached, reading, look.text, look.colours), 2), key="kv_weights", config=PLOT,
             alt="Attention weights of the query heads over all positions",
         )
         st.text(
@@ -44,7 +45,8 @@ def draw_reads(look: LiveLook) -> None:
             "not in the cache. (MiniInfer's recorder kept it, to show it here.)"
         )
         st.plotly_chart(
-            query_figure(reading, look.colours), key="kv_query", config=PLOT, alt="The queries of the newest position"
+            taller(query_figure(reading, look.colours), 2), key="kv_query", config=PLOT,
+            alt="The queries of the newest position"
         )
         with st.expander("Table: score and weight of every position"):
             table = reading_table(cached, reading, look.text)

@@ -9,6 +9,7 @@ from miniinfer.figures.kv.tables import cache_table, vector_table
 from miniinfer.provenance import Provenance
 from miniinfer.ui.kv.look import LiveLook
 from miniinfer.ui.kv.pick import draw_empty, draw_sharing, pick_head, pick_position
+from miniinfer.ui.room import taller
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.table_twin import draw_table_twin
 
@@ -37,10 +38,11 @@ def draw_vectors(look: LiveLook) -> None:
             "again."
         )
         st.plotly_chart(
-            vector_figure(cached, position, look.colours), key="kv_bars", config=PLOT, alt="Key and value as bars"
+            taller(vector_figure(cached, position, look.colours), 2), key="kv_bars", config=PLOT,
+            alt="Key and value as bars"
         )
         st.plotly_chart(
-            cache_figure(cached, position, look.text, look.colours), key="kv_heat", config=PLOT,
+            taller(cache_figure(cached, position, look.text, look.colours), 2), key="kv_heat", config=PLOT,
             alt="Keys and values of the positions around it",
         )
         first, stop = window_of(cached, position)

@@ -51,10 +51,14 @@ def delete_run(session: Session, saved: SavedRuns, token: str, run_id: str) -> N
     saved.ask(lambda store: store.delete(token, run_id))
     if token == session.keeper.token:
         session.forget(run_id)
+    elif (holder := saved.holder(token)) is not None:
+        holder.keeper.share.deleted(run_id)
 
 
 def undo_delete(session: Session, saved: SavedRuns, token: str, run_id: str) -> None:
     saved.ask(lambda store: store.restore(token, run_id))
+    if token != session.keeper.token and (holder := saved.holder(token)) is not None:
+        holder.keeper.share.restored(run_id)
     if token == session.keeper.token:
         run = load_run(saved, token, run_id)
         with session.lock:

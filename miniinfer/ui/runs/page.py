@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +11,14 @@ import pandas as pd
 import streamlit as st
 
 from miniinfer.errors import MiniInferError
+from miniinfer.figures.quoting import isolated, quoted
 from miniinfer.store.database import RunLine
+from miniinfer.ui.room import more_rows
 from miniinfer.ui.runs.actions import delete_run, duplicate_run, link_to, load_run, rename_run, undo_delete
 from miniinfer.ui.runs.import_run import draw_examples, draw_import
 from miniinfer.ui.runs.take_away import draw_take_away
 from miniinfer.ui.saving.saved_runs import SavedRuns
+from miniinfer.ui.sessions.run_facts import one_line
 from miniinfer.ui.sessions.session import Session
 from miniinfer.ui.table_twin import ROW, whole_rows
 
@@ -26,7 +30,7 @@ CHOSEN, DELETED, SAID = "runs_chosen", "runs_deleted", "runs_said"
 
 def draw_runs(session: Session) -> None:
     with st.container(key="page_body"), st.container(key="runs"):
-        st.subheader("Which runs are saved?", anchor=False)
+        st.title("Which runs are saved?", anchor=False)
         saved = session.keeper.saved
         if saved is None:
             st.text("Runs are not saved here.")
@@ -61,18 +65,20 @@ def _draw(session: Session, saved: SavedRuns) -> None:
     lines: list[RunLine] = []
     facts: list[int] = []
     owner = session.keeper.browser if saved.shared else None
-    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST, owner)))
+    saved.ask(lambda store: lines.extend(store.lines(search.strip(), MOST + 1, owner)))
+    more = len(lines) > MOST
+    lines = [replace(line, name=one_line(line.name) or "no name") for line in lines[:MOST]]
     saved.ask(lambda store: facts.extend((store.total_bytes(), store.max_bytes, store.num_deleted(owner))))
     _undo(session, saved)
     if not lines:
         st.text(
-            f"No saved run has “{search.strip()}” in its name, prompt or model." if search.strip() else
+            f"No saved run has {quoted(search.strip())} in its name, prompt or model." if search.strip() else
             "A run is saved by itself as soon as you step it, branch from it or start it in the side panel. It will be "
             "listed here, and its address brings it back."
         )  # fmt: skip
-    else:
+    _size(saved, owner, len(lines), more, *facts)
+    if lines:
         _table(session, saved, lines)
-    _size(saved, owner, len(lines), *facts)
     chosen = st.session_state.get(CHOSEN)
     line = next((line for line in lines if (line.session, line.run_id) == chosen), None)
     if line is not None:
@@ -90,7 +96,7 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
     frame = pd.DataFrame(
         {
             "name": [line.name for line in lines],
-            "prompt": [" ".join(line.prompt[: 2 * PROMPT_LETTERS].split())[:PROMPT_LETTERS] for line in lines],
+            "prompt": [one_line(line.prompt[: 2 * PROMPT_LETTERS])[:PROMPT_LETTERS] for line in lines],
             "model": [line.model for line in lines],
             "steps": [line.num_steps for line in lines],
             "last change": pd.to_datetime([line.updated for line in lines], unit="s", utc=True).tz_convert(
@@ -101,10 +107,11 @@ def _table(session: Session, saved: SavedRuns, lines: list[RunLine]) -> None:
         }
     )
     keys = [(line.session, line.run_id) for line in lines]
+    most = SHOWN + more_rows(ROW)
     # A key of its own for each order of rows: a choice is a row number, and must not slip to another run.
     st.dataframe(
         frame, key=f"runs_table_{abs(hash(tuple(keys)))}", hide_index=True, width="stretch", placeholder="",
-        row_height=ROW, height="content" if len(lines) <= SHOWN else whole_rows(SHOWN),
+        row_height=ROW, height="content" if len(lines) <= most else whole_rows(most),
         selection_mode="single-row", on_select=lambda: _choose(keys),
         column_config={
             "name": st.column_config.TextColumn(width=180),
@@ -121,8 +128,10 @@ def _choose(keys: list[tuple[str, str]]) -> None:
     st.session_state[CHOSEN] = keys[rows[0]] if rows and rows[0] < len(keys) else None
 
 
-def _size(saved: SavedRuns, owner: str | None, shown: int, used: int, limit: int, deleted: int) -> None:
+def _size(saved: SavedRuns, owner: str | None, shown: int, more: bool, used: int, limit: int, deleted: int) -> None:
+    """more: there are others than those that are shown."""
     runs = f"{shown:,} run{'' if shown == 1 else 's'} {'of this browser ' if owner else ''}shown"
+    runs = f"The newest {runs}; the search finds the others" if more else runs
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(
             f"{runs}. The file takes {used / 2**20:,.2f} MB of at most "
@@ -141,9 +150,9 @@ def _undo(session: Session, saved: SavedRuns) -> None:
         return
     token, run_id, name = deleted
     with st.container(key="runs_undo", horizontal=True, vertical_alignment="center"):
-        st.text(f"“{name}” was deleted. It can be taken back for a day.")
+        st.text(f"{quoted(name)} was deleted. It can be taken back for a day.")
         if st.button("Undo", key="runs_undo_button"):
-            if _act(lambda: undo_delete(session, saved, token, run_id), f"“{name}” is back."):
+            if _act(lambda: undo_delete(session, saved, token, run_id), f"{quoted(name)} is back."):
                 st.session_state.pop(DELETED, None)
             st.rerun()
 
@@ -156,18 +165,20 @@ def _chosen(session: Session, saved: SavedRuns, line: RunLine) -> None:
         cursor = load_run(saved, token, run_id).cursor
     link = link_to(st.context.url, token, run_id, cursor)
     with st.container(key="runs_chosen_actions"):
-        st.text(f"{line.name} · {line.num_steps:,} step{'' if line.num_steps == 1 else 's'} · {line.model}")
+        st.text(f"{isolated(line.name)} · {line.num_steps:,} step{'' if line.num_steps == 1 else 's'} · {line.model}")
         with st.container(horizontal=True, vertical_alignment="bottom"):
             if not mine:
                 st.link_button("Open in a new tab", link, type="primary")
             elif st.button("Open", type="primary", key="runs_open") and _act(lambda: session.open(run_id), None):
                 st.switch_page("pages/workspace.py")
             if st.button("Duplicate", key="runs_duplicate", help="A copy in this tab; it stands in the run menu."):
-                _act(lambda: duplicate_run(session, saved, token, run_id), f"A copy of “{line.name}” is in this tab.")
+                said = f"A copy of {quoted(line.name)} is in this tab."
+                _act(lambda: duplicate_run(session, saved, token, run_id), said)
                 st.rerun()
             if st.button("Delete", key="runs_delete"):
                 if _act(lambda: delete_run(session, saved, token, run_id), None):
                     st.session_state[DELETED] = (token, run_id, line.name)
+                    st.session_state.pop(CHOSEN, None)
                 st.rerun()
         with (
             st.form("runs_rename", border=False),

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import streamlit as st
 
 import miniinfer
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import MiniInferError
 from miniinfer.figures.offline_page import offline_page
-from miniinfer.trace.files.format import MOST_FILE_BYTES, trace_bytes
+from miniinfer.trace.files.format import trace_bytes
 from miniinfer.trace.files.recorded_run import Origin, RecordedRun
 from miniinfer.trace.files.recording import record
 from miniinfer.trace.run import Run
@@ -99,8 +99,6 @@ def _make(session: Session, run: Run) -> tuple[bytes, bytes]:
     bar.empty()
     assert recorded is not None
     run_file = trace_bytes(recorded)
-    if len(run_file) > MOST_FILE_BYTES:
-        raise BadInputError("This run is too long for a run file; its tables can be saved in the menus of the panels.")
     return run_file, offline_page(recorded, session.timeline.cursor_of(run.info.run_id)).encode()
 
 

@@ -18,6 +18,7 @@ from miniinfer.trace.run import Run
 from miniinfer.trace.sampling.place import Place, place_of, step_of_output
 from miniinfer.trace.sampling.sampling import sampling_of
 from miniinfer.ui.compare_page import draw_second_run
+from miniinfer.ui.room import TOKEN_BAR, more_rows
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.sessions.session import Session
@@ -123,7 +124,8 @@ def _distributions(look: Look, other: LiveRun, theirs: Place, index: int) -> Non
     st.markdown(f"**Which tokens could be output token {index + 1}? {before}**")
     st.plotly_chart(
         orders_figure(
-            first, second, names, SHOWN, look.text, look.colours, taken=(places[0].token_id, theirs.token_id)
+            first, second, names, SHOWN + more_rows(TOKEN_BAR), look.text, look.colours,
+            taken=(places[0].token_id, theirs.token_id)
         ),
         key="sampling_beside_figure", config=PLOT, alt="Used probabilities of two runs at the same output token",
     )

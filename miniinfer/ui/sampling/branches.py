@@ -10,6 +10,7 @@ from miniinfer.figures.sampling.run_tree import tree_figure
 from miniinfer.figures.sampling.tables import tree_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
+from miniinfer.trace.records import TokenInfo
 from miniinfer.trace.tree import TreeNode, tree_of
 from miniinfer.ui.page import run_action
 from miniinfer.ui.run_look import PLOT
@@ -40,7 +41,7 @@ def draw_branches(look: Look) -> None:
     st.markdown("**Where did the runs part, and what did each token have?**")
     run_id = look.run.info.run_id
     st.plotly_chart(
-        tree_figure(nodes, run_id, session.timeline.cursor, look.text, look.colours), key=TREE, config=PLOT,
+        tree_figure(nodes, run_id, session.timeline.cursor, _own_text, look.colours), key=TREE, config=PLOT,
         on_select=lambda: open_clicked(session), selection_mode="points", theme=None,
         alt="The runs of this session as a tree; the table below has the same figures",
     )
@@ -52,8 +53,13 @@ def draw_branches(look: Look) -> None:
     else:
         _shared(look, nodes)
     with st.expander("Table of the tree"):
-        frame = tree_table(nodes, run_id, look.text)
+        frame = tree_table(nodes, run_id, _own_text)
         draw_table_twin(frame, "sampling_tree", Provenance.COMPUTED, "tree.csv", columns=COLUMNS)
+
+
+def _own_text(token: TokenInfo) -> str:
+    """As the run of the token has it: the runs of a session may have different models."""
+    return visible(token.text)
 
 
 def open_clicked(session: Session) -> None:

@@ -10,6 +10,7 @@ from miniinfer.figures.sampling.plots import cumulative_figure, draws_figure
 from miniinfer.figures.sampling.tables import bar_table, draws_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling.draws import MANY, Draws, coins_from, draw_many
+from miniinfer.ui.room import TOKEN_BAR, more_rows
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
@@ -65,7 +66,7 @@ def draw_the_draw(look: Look) -> None:
 
 def _thousand(look: Look, draws: Draws) -> None:
     st.markdown(f"**Do {MANY:,} draws follow the probabilities?**")
-    ids = [i for i in look.now.order[:SHOWN].tolist() if draws.probs[i] > 0]
+    ids = [i for i in look.now.order[: SHOWN + more_rows(TOKEN_BAR)].tolist() if draws.probs[i] > 0]
     st.plotly_chart(
         draws_figure(draws, ids, look.text, look.colours), key="sampling_counts", config=PLOT,
         alt="Counts of draws against expected counts",

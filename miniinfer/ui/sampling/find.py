@@ -9,6 +9,7 @@ from miniinfer.figures.sampling.token_search import search_tokens
 from miniinfer.provenance import Provenance
 from miniinfer.trace.run import ForceToken
 from miniinfer.ui.page import run_action
+from miniinfer.ui.room import more_rows
 from miniinfer.ui.sampling.look import Look, probabilities, texts_of
 from miniinfer.ui.table_twin import ROW, draw_saves, whole_rows
 
@@ -40,6 +41,7 @@ def draw_find(look: Look) -> None:
     shown = found[:MOST]
     frame = tokens_table(look.now, shown, look.text)
     place = (look.run.info.run_id, look.place.step, look.params, query)
+    high = WHOLE_ROWS + more_rows(ROW)
     picked = st.dataframe(
         frame, key=_table_of(place), hide_index=True, on_select="rerun", selection_mode="single-row",
         column_config={
@@ -48,7 +50,7 @@ def draw_find(look: Look) -> None:
             "id": st.column_config.NumberColumn(format="%d"), "logit": st.column_config.NumberColumn(format="%.3f"),
             "why": st.column_config.TextColumn(width=340),
         },
-        row_height=ROW, height=whole_rows(WHOLE_ROWS) if len(shown) > WHOLE_ROWS else "content", width="stretch",
+        row_height=ROW, height=whole_rows(high) if len(shown) > high else "content", width="stretch",
     )  # fmt: skip
     rows = picked["selection"]["rows"]
     chosen = shown[rows[0]] if rows and rows[0] < len(shown) else None

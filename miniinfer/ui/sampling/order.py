@@ -11,6 +11,7 @@ from miniinfer.figures.sampling.tables import orders_table, survivors_count
 from miniinfer.figures.sampling.words import describe_order
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling.sampling import ORDERS
+from miniinfer.ui.room import TOKEN_BAR, more_rows
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
@@ -37,8 +38,8 @@ def draw_orders(look: Look) -> None:
     elif look.params.temperature == 1:
         st.caption("At temperature 1 both orders are the same. Change the temperature to see them part.")
     st.plotly_chart(
-        orders_figure(first, second, NAMES, SHOWN, look.text, look.colours), key="sampling_orders", config=PLOT,
-        alt="Used probabilities in two orders",
+        orders_figure(first, second, NAMES, SHOWN + more_rows(TOKEN_BAR), look.text, look.colours),
+        key="sampling_orders", config=PLOT, alt="Used probabilities in two orders",
     )
     drawn = [look.quoted(s.token_id) for s in (first, second)]
     st.text(f"The coin {first.coin:.4f} lands on {drawn[0]} with temperature first, on {drawn[1]} with it last.")

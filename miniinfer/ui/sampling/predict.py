@@ -14,6 +14,7 @@ from miniinfer.trace.sampling.place import place_of
 from miniinfer.trace.sampling.prediction import Guess, Score, score
 from miniinfer.trace.sampling.sampling import sampling_of
 from miniinfer.ui.page import card, run_action
+from miniinfer.ui.room import TOKEN_BAR, more_rows
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin
@@ -54,7 +55,7 @@ def draw_predict(look: Look) -> None:
     if newest:
         st.text(f"Step {look.place.step} took {look.quoted(look.place.token_id)}. {_verdict(newest)}")
         own = look.sampling(look.place.params)
-        figure = stage_figure(own, len(own.stages) - 1, SHOWN, look.text, look.colours)
+        figure = stage_figure(own, len(own.stages) - 1, SHOWN + more_rows(TOKEN_BAR), look.text, look.colours)
         st.plotly_chart(figure, key="sampling_revealed", config=PLOT, alt="The distribution that the step drew from")
     st.text(f"All rounds of this run: {_verdict([s for _, s in mine])}")
     draw_table_twin(scores_table(mine, look.text), "sampling_scores", Provenance.COMPUTED, "scores.csv", columns=SCORES)

@@ -101,13 +101,14 @@ def _draw_order() -> tuple[str, ...]:
             state.setdefault(_key(name, "on"), True)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.checkbox(LABELS[name], key=_key(name, "on"), width="stretch", persist_state="session")
+                # The style sheet shows the arrow alone; who listens hears what it moves.
                 st.button(
-                    "↑", key=_key(name, "up"), disabled=place == 0, on_click=_move, args=(name, -1), type="tertiary",
-                    help=f"{LABELS[name]}: one place earlier",
+                    f"↑ {LABELS[name]} earlier", key=_key(name, "up"), disabled=place == 0, on_click=_move,
+                    args=(name, -1), type="tertiary", help=f"{LABELS[name]}: one place earlier",
                 )
                 st.button(
-                    "↓", key=_key(name, "down"), disabled=place == len(state[ROWS]) - 1, on_click=_move,
-                    args=(name, 1), type="tertiary", help=f"{LABELS[name]}: one place later",
+                    f"↓ {LABELS[name]} later", key=_key(name, "down"), disabled=place == len(state[ROWS]) - 1,
+                    on_click=_move, args=(name, 1), type="tertiary", help=f"{LABELS[name]}: one place later",
                 )
     return order
 

@@ -9,6 +9,7 @@ from miniinfer.figures.sampling.tables import stage_table, stages_table
 from miniinfer.figures.sampling.words import stage_label
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling.sampling import Sampling
+from miniinfer.ui.room import TOKEN_BAR, more_rows
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.table_twin import draw_saves, draw_table_twin
@@ -41,7 +42,7 @@ def draw_stages(look: Look) -> None:
     rows = picked["selection"]["rows"]
     stage = min(rows[0], len(sampling.stages) - 1) if rows else _most_telling(sampling)
     st.markdown(f"**{_question(sampling, stage)}**")
-    figure = stage_figure(sampling, stage, SHOWN, look.text, look.colours)
+    figure = stage_figure(sampling, stage, SHOWN + more_rows(TOKEN_BAR), look.text, look.colours)
     st.plotly_chart(figure, key="sampling_stage_figure", config=PLOT, alt=f"After {stage_label(sampling, stage)}")
     st.caption(
         "Outline: before this stage; bar: after it; blue: the token that these settings draw. Choose a row for another "
@@ -51,7 +52,7 @@ def draw_stages(look: Look) -> None:
         left, *saves = st.columns([8, 2, 2], vertical_alignment="center")
         left.caption("The table of all stages, above")
         draw_saves(frame, "sampling_stages", "stages.csv", saves)
-        shown = stage_table(sampling, stage, stage_tokens(sampling, stage, SHOWN), look.text)
+        shown = stage_table(sampling, stage, stage_tokens(sampling, stage, SHOWN + more_rows(TOKEN_BAR)), look.text)
         form = probabilities("before", "after")
         draw_table_twin(shown, "sampling_stage", Provenance.COMPUTED, "stage.csv", columns=form)
 

@@ -11,6 +11,7 @@ from miniinfer.figures.sampling.plots import sweep_figure, sweep_leaders
 from miniinfer.figures.sampling.tables import penalties_table, sweep_table
 from miniinfer.provenance import Provenance
 from miniinfer.trace.sampling.draws import greedy_margin, sweep_temperature
+from miniinfer.ui.room import taller
 from miniinfer.ui.run_look import PLOT
 from miniinfer.ui.sampling.look import Look, probabilities
 from miniinfer.ui.table_twin import draw_table_twin, whole_rows
@@ -28,8 +29,8 @@ def draw_what_if(look: Look) -> None:
     leaders = sweep_leaders(sweep, LEADERS)
     st.markdown("**Who wins at which temperature?**")
     st.plotly_chart(
-        sweep_figure(sweep, leaders, look.params.temperature, text, look.colours), key="sampling_sweep", config=PLOT,
-        alt="Used probability of the leading tokens over the temperature",
+        taller(sweep_figure(sweep, leaders, look.params.temperature, text, look.colours)),
+        key="sampling_sweep", config=PLOT, alt="Used probability of the leading tokens over the temperature",
     )
     first = zip(sweep.temperatures, sweep.winners, (None, *sweep.winners), strict=False)
     changes = [f"from {t:g} on {look.quoted(winner)}" for t, winner, before in first if winner != before]

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from miniinfer.errors import BadInputError
-from miniinfer.models.file_state import file_bytes, file_sample
-from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.store.saved_run import SavedModel, SavedRun, SavedStep
 from miniinfer.trace.known_step import KnownStep
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
-from miniinfer.ui.sessions.model_host import ModelKey
 from miniinfer.ui.sessions.run_facts import run_info
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.models.loader import LoadedModel
-
-MOST_BLOCK_SIZE = 1024
 
 
 def saved_form(
@@ -101,39 +95,6 @@ def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
     return path
 
 
-# Models
-
-
-def saved_model(key: ModelKey, model: LoadedModel) -> SavedModel:
-    return SavedModel(model.name, key.source, key.device, key.dtype, model.file_bytes, model.file_sample or None)
-
-
-def key_of(saved: SavedModel) -> ModelKey:
-    return ModelKey(saved.source, saved.device, saved.dtype)
-
-
-def check_model_file(saved: SavedRun) -> None:
-    """Raises BadInputError, one sentence, if the file that made this run is gone or is another one now."""
-    source = saved.model.source or DEFAULT_MODEL
-    known = MODELS.get(source)
-    path = known.path if known is not None else Path(source).expanduser()
-    if not 1 <= saved.block_size <= MOST_BLOCK_SIZE:
-        raise BadInputError(f"“{saved.name}” has a block size of {saved.block_size:,}, which no run here can have.")
-    if not path.exists():
-        if known is not None:
-            return  # it is fetched when it is asked for
-        raise BadInputError(
-            f"“{saved.name}” was made with {source}, which is not there: put it back and open the run again. It stays "
-            "in the list of saved runs."
-        )
-    now = file_bytes(path)
-    if now != saved.model.file_bytes:
-        raise BadInputError(
-            f"“{saved.name}” was made with {source} of {saved.model.file_bytes:,} bytes, and the file there has "
-            f"{now:,}: it was replaced. Put the first one back to go on; the run stays in the list of saved runs."
-        )
-    if saved.model.file_sample is not None and saved.model.file_sample != file_sample(path):
-        raise BadInputError(
-            f"“{saved.name}” was made with {source}, and the file there has the same size and other weights: it was "
-            "replaced. Put the first one back to go on; the run stays in the list of saved runs."
-        )
+def highest_number(run_ids: Iterable[str]) -> int:
+    """Of ids like r7; what another program wrote counts for nothing."""
+    return max((int(i[1:]) for i in run_ids if i[:1] == "r" and i[1:].isdecimal() and len(i) < 12), default=0)

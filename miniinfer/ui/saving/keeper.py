@@ -6,12 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from miniinfer.errors import BadInputError, MiniInferError
+from miniinfer.errors import MiniInferError
+from miniinfer.figures.quoting import quoted
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.ui.saving.form import check_model_file, info_of, key_of, known_steps, path_to, saved_form, saved_model
+from miniinfer.ui.saving.came_back import came_back
+from miniinfer.ui.saving.form import highest_number, info_of, known_steps, path_to, saved_form
+from miniinfer.ui.saving.model_of_run import check_loaded, check_model_file, is_of, key_of, saved_model, where_it_is_now
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID, SavedRuns, new_token
 from miniinfer.ui.saving.share import SavedShare
 from miniinfer.ui.saving.view import SavedView, Wanted, saved_view
@@ -32,6 +35,7 @@ class RunKeeper:
         self.waiting: dict[str, SavedRun] = {}
         self.wanted: Wanted | None = None
         self.view: SavedView | None = None  # of the wanted run, while its model is being loaded
+        self.unread: dict[str, str] | None = None  # an address whose file could not be read
         self._left_at: tuple[str, int] | None = None
         self._models: dict[str, SavedModel] = {}
         self._created: dict[str, float] = {}
@@ -44,6 +48,11 @@ class RunKeeper:
     @property
     def problem(self) -> str | None:
         return self.share.problem or (self.saved.problem if self.saved is not None else None)
+
+    @property
+    def comes_back(self) -> str | None:
+        """The run that the address names and that is not there yet."""
+        return self.unread["run"] if self.unread else self.wanted.run_id if self.wanted else None
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -59,7 +68,7 @@ class RunKeeper:
         """A new run: of this model, or a branch, of its trunk's."""
         run_id = run.info.run_id
         if model is not None:
-            self._models[run_id] = saved_model(self._session.key, model)
+            self._models[run_id] = saved_model(self._session.key, model, run.info.backend)
         elif run.info.parent in self._models:
             self._models[run_id] = self._models[run.info.parent]
             trunk = self._session.timeline.get(run.info.parent) if run.info.parent in self._session.timeline else None
@@ -80,6 +89,7 @@ class RunKeeper:
         if run_id not in self._models or run_id in self.share:
             return
         self._quiet.discard(run_id)
+        self.unread = None  # something was begun here
         self.saved.own(token, self.browser)
 
         def snapshot() -> SavedRun | None:
@@ -121,7 +131,7 @@ class RunKeeper:
         self.waiting.pop(run_id, None)
         self._written.pop(run_id, None)
         self.share.forget(run_id)
-        if self.wanted is not None and self.wanted.run_id == run_id:
+        if self.wanted and self.wanted.run_id == run_id:
             self.give_up()
 
     def give_up(self) -> None:
@@ -157,7 +167,9 @@ class RunKeeper:
             if token != self.token:
                 self.saved.disconnect(self.token, self._session)
                 self.token = token
-            self._session.timeline.count_at_least(self._numbers(token))
+            ids: list[str] = []  # deleted ones included: none is given again
+            self.saved.ask(lambda store: ids.extend(store.run_ids(token)))
+            self._session.timeline.count_at_least(highest_number(ids))
             self.waiting = {**self.waiting, **runs}
             if recording is not None:
                 self._session.add_recording(recording, named, 1 if step is None else step)
@@ -165,7 +177,7 @@ class RunKeeper:
                 return recording is not None
             if step is not None:
                 self.waiting[run_id] = replace(runs[run_id], cursor=min(step, len(runs[run_id].steps)))
-            self._want(run_id, "")
+            self._want(run_id, "", step or 0)
             return True
         if recording is not None:
             self._session.add_recording(recording, None, 1 if step is None else step)
@@ -198,30 +210,24 @@ class RunKeeper:
         self.saved.ask(lambda store: found.extend(store.load_session(token)))
         return found
 
-    def _numbers(self, token: str) -> int:
-        """The highest number among this session's run ids, deleted ones included."""
-        assert self.saved is not None
-        ids: list[str] = []
-        self.saved.ask(lambda store: ids.extend(store.run_ids(token)))
-        return max((int(i[1:]) for i in ids if i[:1] == "r" and i[1:].isdecimal() and len(i) < 12), default=0)
-
     def open(self, run_id: str) -> None:
         """Bring a waiting run back and look at it; if its model has to be loaded first, as soon as that is done."""
         self._want(run_id, "")
         self.bring_back()
 
-    def _want(self, run_id: str, note: str) -> None:
-        saved = self.waiting[run_id]
-        self._session.host.check_source(key_of(saved.model))
-        check_model_file(saved)
-        self.wanted = Wanted(run_id, note)
+    def _want(self, run_id: str, note: str, step: int = 0) -> None:
+        session = self._session
+        session.host.check_source(key_of(self.waiting[run_id].model))
+        saved = self.waiting[run_id] = where_it_is_now(self.waiting[run_id], session.key, session.model)
         key = key_of(saved.model)
-        if key != self._session.key:
-            self._session.load_model(key)
-        if self._session.model is None:
-            self._session.note = (
-                f"{note}“{saved.name}” ({len(saved.steps)} steps) comes back as soon as its model, {saved.model.name}, "
-                "is loaded."
+        check_model_file(saved)
+        self.wanted = Wanted(run_id, note, step)
+        if key != session.key or (session.model is not None and not is_of(saved.model, session.model)):
+            session.load_model(key)  # anew, if its file was replaced since it was loaded
+        if session.model is None:
+            session.note = (
+                f"{note}{quoted(saved.name)} ({len(saved.steps)} steps) comes back as soon as its model, "
+                f"{saved.model.name}, is loaded."
             )
             self.view = saved_view(saved)
 
@@ -231,27 +237,21 @@ class RunKeeper:
         if wanted is None or session.model is None or wanted.run_id not in self.waiting:
             return False
         self.give_up()
-        saved = self.waiting[wanted.run_id]
-        started = time.perf_counter()
+        saved, started = self.waiting[wanted.run_id], time.perf_counter()
         try:
             for each in path_to(self.waiting, wanted.run_id):
                 try:
-                    session.with_room(partial(self._restore, each))
+                    run = session.with_room(partial(self._restore, each))
                 except MiniInferError:
                     if each is saved:
                         raise
         except MiniInferError as error:
-            session.error = f"“{saved.name}” cannot come back: {error}"
+            session.error = f"{quoted(saved.name)} cannot come back: {error}"
             return False
         if EXAMPLE_ID in session.timeline:
             session.timeline.remove(EXAMPLE_ID)
         session.let_old_runs_go()
-        if saved.steps:
-            session.note = (
-                f"{wanted.note}“{saved.name}” is back at step {session.timeline.cursor}. Its tokens, draws and times "
-                "are those of the first run; keys, values and attention were computed again "
-                f"({(time.perf_counter() - started) * 1000:,.0f} ms)."
-            )
+        session.note = came_back(session, saved, run, wanted, started)
         return True
 
     def bring_back_all(self) -> None:
@@ -261,6 +261,7 @@ class RunKeeper:
         if session.model is None or current is None or not room:
             return
         for saved in list(self.waiting.values())[-room:]:
+            saved = where_it_is_now(saved, session.key, session.model)
             if key_of(saved.model) == session.key:
                 try:
                     check_model_file(saved)
@@ -269,32 +270,27 @@ class RunKeeper:
                     session.error = str(error)
         session.timeline.open(current.info.run_id)
 
-    def _restore(self, saved: SavedRun) -> None:
+    def _restore(self, saved: SavedRun) -> LiveRun:
         from miniinfer.trace.resume import resume_in_parts
 
         session, model = self._session, self._session.model
-        if model is None:
-            raise BadInputError("The model is not loaded yet.")
+        saved = where_it_is_now(saved, session.key, model)
+        model = check_loaded(saved, model)
         session.inside.leave()  # it may need the blocks that a look into a step holds
         found = session.timeline.get(saved.parent) if saved.parent and saved.parent in session.timeline else None
+        session.wake([found])
 
         def make() -> Parts[LiveRun]:
             engine, trunk = None, found if isinstance(found, LiveRun) else None
             if trunk is not None and trunk.engine.model is model and trunk.info.block_size == saved.block_size:
                 engine = trunk.engine  # blocks can be shared within one engine only
-            engine = engine or session.engine_for(model, saved.block_size)
+            engine = engine or session.engine_for(model, saved.block_size, saved.model.backend)
             facts = info_of(saved, engine, model), saved.prompt_ids, known_steps(saved), session.describe(model)
             return resume_in_parts(engine, *facts, session.budget, trunk)
 
         run = session.in_engine_in_parts(make)
-        self._models[saved.run_id], self._created[saved.run_id] = saved.model, saved.created
+        made_with = replace(saved.model, backend=run.info.backend)
+        self._models[saved.run_id], self._created[saved.run_id] = made_with, saved.created
         session.timeline.add(run, cursor=min(saved.cursor, len(run.steps)))
         self.waiting.pop(saved.run_id, None)
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Lines of the run menu for what is saved and not in memory."""
-        return [
-            {"id": run.run_id, "name": run.name, "kind": "saved", "parent": run.parent, "fork_step": run.fork_step,
-             "forced_token": run.forced_token, "last": len(run.steps), "finished": run.finish_reason}
-            for run in self.waiting.values()
-        ]  # fmt: skip
+        return run

@@ -54,10 +54,11 @@ class SavedRuns:
         """None if the file cannot be used; it is tried again a little later, and a file that was taken away is made
         anew."""
         with self._lock:
-            if self._store is not None and self._store.gone:
+            again = time.monotonic() > self._tried + TRY_AGAIN_SECONDS
+            if self._store is not None and (self._store.gone or (self._store.read_only and again)):
                 self._store.close()
-                self._store, self._tried = None, float("-inf")
-            if self._store is None and time.monotonic() > self._tried + TRY_AGAIN_SECONDS:
+                self._store, again = None, True
+            if self._store is None and again:
                 self._tried = time.monotonic()
                 try:
                     self._store = RunStore(self._path(), hidden=self.shared)

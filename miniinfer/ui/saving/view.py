@@ -6,18 +6,18 @@ What the model computes (attention, keys, values, distributions) is not there ye
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from miniinfer.config import ModelConfig
 from miniinfer.errors import BadInputError, MiniInferError
-from miniinfer.models.registry import DEFAULT_MODEL, MODELS
 from miniinfer.models.text import load_text
 from miniinfer.models.tokenizer import Tokenizer
 from miniinfer.store.saved_run import SavedRun
 from miniinfer.trace.records import ByteArray, FloatArray, NextToken, PooledMaps, StepMeta, TokenInfo
 from miniinfer.trace.run import ChangeParams, Edit, ForceToken, RunInfo
+from miniinfer.ui.saving.model_of_run import file_of
 from miniinfer.ui.tokens import describe
 
 ITEM_BYTES = {"bfloat16": 2}  # of a number in the KV cache; 4 in the other precisions
@@ -26,10 +26,12 @@ NOT_YET = "This comes back with the model, which is being loaded."
 
 @dataclass(frozen=True)
 class Wanted:
-    """The run that comes back as soon as its model is there, and what is said then."""
+    """The run that comes back as soon as its model is there, and what is said before that. step: of its address; one
+    behind the last saved step was seen, and the process was ended before it could be saved."""
 
     run_id: str
     note: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,18 @@ class SavedView:
         raise BadInputError(NOT_YET)
 
 
+def saved_entry(run: SavedRun) -> dict[str, Any]:
+    """The line of the run menu for a run that is saved and not in memory."""
+    return {
+        "id": run.run_id, "name": run.name, "kind": "saved", "parent": run.parent, "fork_step": run.fork_step,
+        "forced_token": run.forced_token, "last": len(run.steps), "finished": run.finish_reason,
+    }  # fmt: skip
+
+
 def saved_view(saved: SavedRun) -> SavedView | None:
     """None if the model's file is not there (it has to be fetched first) or its vocabulary is not that of the run."""
-    known = MODELS.get(saved.model.source or DEFAULT_MODEL)
-    path = known.path if known is not None else Path(saved.model.source or "").expanduser()
-    if not path.exists():
+    path = file_of(saved.model)
+    if path is None:
         return None
     try:
         config, tokenizer = load_text(path)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from abc import ABC
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from miniinfer.errors import BadInputError, DeviceLostError
+from miniinfer.figures.quoting import quoted
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.parts import Parts
-from miniinfer.trace.sleep import fall_asleep, wake_in_parts
+from miniinfer.trace.sleep import fall_asleep
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.inside.hold import InsideHold
-from miniinfer.ui.sessions.engine_config import backend_for, config_for
+from miniinfer.ui.saving.came_back import rounding
+from miniinfer.ui.sessions.engine_config import backend_again, backend_for, config_for
 from miniinfer.ui.sessions.run_log import log_event
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from miniinfer.ui.batching.host import SessionBatch
     from miniinfer.ui.sessions.model_host import ModelHost
     from miniinfer.ui.sessions.queue_place import QueuePlace
+    from miniinfer.ui.sessions.waking import Waking
 
 CLOSED = "This tab lost its connection to the app: reload the page to go on where you were."
 
@@ -43,13 +46,12 @@ class SessionEngine(ABC):
     batch: SessionBatch
     inside: InsideHold
     queue_place: QueuePlace
+    waking: Waking
     block_size: int
-    backend: str  # of the next new run: torch, native or auto
+    backend: str  # of the next new run: a key of config.BACKENDS
     closed: bool
     last_used: float  # on the monotonic clock
     _engine: Engine | None
-    _waking: dict[str, Parts[None]]  # by run id: what the engine's thread has begun to compute again
-    _woken: list[tuple[str, float]]  # runs that came back from sleep since somebody was told, and the ms it took
 
     def compute(self, job: Callable[[], T]) -> T:
         """Model work that belongs to no run, in the engine's thread. Keep each job short: other tabs wait for it."""
@@ -78,12 +80,12 @@ class SessionEngine(ABC):
         finally:
             self.last_used = time.monotonic()
 
-    def engine_for(self, model: ModelLike, block_size: int | None = None) -> Engine:
-        """This session's engine for new runs, or one with the block size of a saved run."""
+    def engine_for(self, model: ModelLike, block_size: int | None = None, backend_name: str | None = None) -> Engine:
+        """This session's engine for new runs, or one with the block size and the backend of a run that comes back."""
         from miniinfer.engine.engine import Engine
 
         config = config_for(model, block_size or self.block_size, self.host.hosting)
-        backend = backend_for(model, self.backend)
+        backend = backend_for(model, self.backend) if backend_name is None else backend_again(model, backend_name)
         known = self._engine
         if known is None or known.model is not model or known.config != config or known.backend is not backend:
             known = self._engine = Engine(model, config, backend=backend)
@@ -116,56 +118,27 @@ class SessionEngine(ABC):
 
     def _sleep(self, runs: list[LiveRun]) -> None:
         for run in runs:
-            fall_asleep(run, self._wake)
+            fall_asleep(run, self.waking.wake)
         self._engine = None
         log_event(self.session_id, "asleep", runs=len(runs))
 
-    def _wake(self, run: LiveRun) -> None:
-        self.in_engine_in_parts(lambda: self._waking_of(run))
-
-    def _waking_of(self, run: LiveRun) -> Parts[None]:
-        """Whoever needs the run while it is being woken, between two parts, goes on with the same work at once."""
-        run_id = run.info.run_id
-        if run_id not in self._waking:
-            self._waking[run_id] = self._awaken(run)
-        yield from self._waking[run_id]
-
-    def _awaken(self, run: LiveRun) -> Parts[None]:
-        run_id, started = run.info.run_id, time.perf_counter()
-        try:
-            if run.asleep and not self.closed:
-                yield from self._wake_path(run)
-                ms = 1000 * (time.perf_counter() - started)
-                self._woken.append((run_id, ms))
-                log_event(self.session_id, "awake", run_id, step=len(run.steps), ms=ms)
-        finally:
-            del self._waking[run_id]
-
-    def _wake_path(self, run: LiveRun) -> Parts[None]:
-        """Its trunks first: what they have in common is computed once, and shared as before."""
-        parent = run.info.parent
-        trunk = self.timeline.get(parent) if parent is not None and parent in self.timeline else None
-        if not isinstance(trunk, LiveRun) or trunk.model is not run.model:
-            trunk = None
-        elif trunk.asleep:
-            yield from self._wake_path(trunk)
-        if trunk is not None and trunk.info.block_size == run.info.block_size:
-            yield from wake_in_parts(run, trunk.engine, trunk)
-        else:
-            yield from wake_in_parts(run, self.engine_for(run.model, run.info.block_size), None)
+    def wake(self, runs: Iterable[object]) -> None:
+        """Those of them whose memory was lent are there again, computed part by part."""
+        for run in runs:
+            if isinstance(run, LiveRun):
+                self.waking.wake(run)
 
     def wake_current(self) -> str | None:
         """The run in view is there again, if it slept. What to say then; None if nothing had been given up."""
         run = self.timeline.current
-        if isinstance(run, LiveRun) and run.asleep:
-            self._wake(run)
-        woken, self._woken = dict(self._woken), []
+        self.wake([run])
+        woken, self.waking.woken = self.waking.woken, {}
         said = []
         if run is not None and run.info.run_id in woken:
             said.append(
-                f"While this tab was idle, the memory of “{run.info.name}” was lent to others. It is back at step "
-                f"{self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention were "
-                f"computed again ({woken[run.info.run_id]:,.0f} ms)."
+                f"While this tab was idle, the memory of {quoted(run.info.name)} was lent to others. It is back at "
+                f"step {self.timeline.cursor}: tokens, draws and times are as they were; keys, values and attention "
+                f"were computed again ({woken[run.info.run_id]:,.0f} ms).{rounding(run.info)}"
             )
         if self.batch.lent:
             self.batch.lent = False

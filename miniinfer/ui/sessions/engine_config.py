@@ -23,6 +23,11 @@ def backend_for(model: ModelLike, name: str) -> Backend:
     return backend_of(model) if name == "auto" else choose_backend(name, model.weights)
 
 
+def backend_again(model: ModelLike, name: str) -> Backend:
+    """That of a run which was computed by `name`, as far as it is there now: nothing is built for it."""
+    return backend_for(model, "torch" if name == "torch" else "auto")
+
+
 def config_for(model: ModelLike, block_size: int, hosting: Hosting = OWN) -> EngineConfig:
     """Within the limits of whoever hosts the app. Raises BadInputError for a block size that is none."""
     EngineConfig(block_size=block_size)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +22,19 @@ EVERY_SECONDS = 10.0
 def collect_now_and_then(sessions: OpenSessions) -> None:
     """Begin to look every ten seconds, as long as the process lives and somebody uses it."""
     threading.Thread(target=_watch, args=(sessions,), name="garbage", daemon=True).start()
+
+
+@contextmanager
+def no_garbage_meanwhile() -> Iterator[None]:
+    """For an import of a thousand modules: what they make lives for ever, and is not walked again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_on:
+            gc.enable()
 
 
 def _watch(sessions: OpenSessions) -> None:

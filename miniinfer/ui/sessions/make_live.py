@@ -7,7 +7,7 @@ import time
 from miniinfer.errors import BadInputError
 from miniinfer.store.saved_run import SavedRun, SavedStep
 from miniinfer.trace.files.recorded_run import RecordedRun
-from miniinfer.ui.saving.form import saved_model
+from miniinfer.ui.saving.model_of_run import saved_model
 from miniinfer.ui.sessions.session import Session
 
 
@@ -37,7 +37,7 @@ def make_live(session: Session, run: RecordedRun) -> None:
         saved = SavedRun(
             session=session.keeper.token, run_id=info.run_id, name=info.name, prompt=info.prompt,
             prompt_ids=tuple(token.token_id for token in run.tokens[: info.num_prompt_tokens]), chat=info.chat,
-            one_pass=info.one_pass, block_size=info.block_size, model=saved_model(session.key, model),
+            one_pass=info.one_pass, block_size=info.block_size, model=saved_model(session.key, model, info.backend),
             params=tuple(settings), steps=steps, finish_reason=run.finish_reason,
             cursor=session.timeline.cursor_of(info.run_id), created=time.time(),
         )

@@ -23,8 +23,9 @@ from miniinfer.errors import BadInputError, FetchError, MiniInferError, ModelFil
 from miniinfer.models.file_state import file_state
 from miniinfer.models.registry import MODELS
 from miniinfer.ui.hosting.hosting import Hosting, get_hosting
-from miniinfer.ui.sessions.garbage import collect_now_and_then
+from miniinfer.ui.sessions.garbage import collect_now_and_then, no_garbage_meanwhile
 from miniinfer.ui.sessions.open_sessions import OpenSessions
+from miniinfer.ui.sessions.page_first import PAGE_FIRST, SWITCH_SECONDS
 
 if TYPE_CHECKING:
     from miniinfer.engine.worker import EngineWorker
@@ -71,6 +72,7 @@ class ModelHost:
         self._users: dict[ModelKey, set[str]] = {}
         self._loading = threading.Lock()  # one at a time: two loads at once would only share the same two cores
         self._worker: EngineWorker | None = None
+        self._early = False  # loading began before anybody asked
         self.num_loads = 0
         self.device_lost = False  # it stopped in the middle of a step, and no step has been made since
 
@@ -139,6 +141,18 @@ class ModelHost:
             self._alive.pop(key, None)
             self._status.pop(key, None)
 
+    def load_early(self) -> threading.Thread | None:
+        """Begin to load the default model before anybody asks; the thread that does, None if it is not needed."""
+        key = self.default_key
+        with self._lock:
+            if key in self._status:
+                return None
+            self._status[key] = ModelStatus("waiting", "Waiting to load the model.")
+            self._early = True
+        thread = threading.Thread(target=self._load, args=(key,), name="model-loader", daemon=True)
+        thread.start()
+        return thread
+
     def release(self, session_id: str) -> None:
         """A session has gone: models that nobody uses are dropped, but for one, which the next visitor likely wants."""
         with self._lock:
@@ -158,11 +172,7 @@ class ModelHost:
         with self._loading:
             self._set(key, ModelStatus("loading", "Starting the engine.", None))
             try:
-                if not self.num_loads:
-                    self._let_the_page_through()
-                from miniinfer.engine.threads import configure
-
-                configure()
+                self._import_torch()
                 from miniinfer.models.loader import load_model
                 from miniinfer.native.choose import NATIVE, choose_backend
 
@@ -182,7 +192,7 @@ class ModelHost:
 
                 text = f"The model could not be loaded ({type(error).__name__}: {error})."
                 if no_memory := isinstance(fault := machine_fault(error), NoMemoryError):
-                    text = "This machine has too little free memory for this model: choose dtype packed, or another."
+                    text = "This machine has too little free memory for this model: choose packed, or a smaller one."
                 elif fault is not None:
                     text = str(fault)
                 self._set(key, ModelStatus("failed", text if no_memory else self._said(text)))
@@ -192,6 +202,8 @@ class ModelHost:
             with self._lock:
                 self._set_ready(key, model)
                 self.num_loads += 1
+            if model.conversion is not None:
+                model.conversion.keep_in_background()
             del model
             self._drop_unused()  # while it was being loaded, its user may have chosen another one
             # What lives for ever need not be walked each time that garbage is collected.
@@ -206,11 +218,17 @@ class ModelHost:
         _log.warning("model failed: %s", json.dumps(reason))
         return "The model could not be loaded on this server: its log says why to whoever hosts it."
 
-    def _let_the_page_through(self) -> None:
-        """Importing torch holds Python's lock for a second, while the browser fetches the page's scripts from this very
-        process. It goes first, and from then on a thread that waits gets the lock ten times as soon."""
-        sys.setswitchinterval(0.0005)
-        time.sleep(FIRST_PAGE_SECONDS)
+    def _import_torch(self) -> None:
+        """The first page goes first; where nothing tells how far it is (`streamlit run app.py`), it gets a second."""
+        sys.setswitchinterval(SWITCH_SECONDS)
+        if not self.num_loads and not self._early and not PAGE_FIRST.is_told:
+            time.sleep(FIRST_PAGE_SECONDS)
+        if "torch" not in sys.modules:
+            from miniinfer.engine.threads import configure
+
+            configure()
+            with PAGE_FIRST.before_imports(), no_garbage_meanwhile():
+                import torch  # noqa: F401 - the longest of what loading a model needs
 
     def _warm_up(self, model: LoadedModel) -> None:
         """One short run, thrown away: the first products of a process pay for thread pools and kernels."""
@@ -228,6 +246,7 @@ class ModelHost:
     def _progress(self, key: ModelKey) -> Callable[[str, float | None], None]:
         def show(text: str, fraction: float | None = None) -> None:
             self._set(key, ModelStatus("loading", text, fraction))
+            PAGE_FIRST.wait()
 
         return show
 

@@ -6,9 +6,10 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from miniinfer.config import SamplingParams
+from miniinfer.figures.quoting import quoted
 from miniinfer.models.display import visible
 from miniinfer.trace.live_run import LiveRun
-from miniinfer.trace.run import ChangeParams, Edit, RunInfo
+from miniinfer.trace.run import ChangeParams, Edit, ForceToken, Run, RunInfo
 
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
@@ -38,8 +39,13 @@ def name_of(prompt: str) -> str:
 
 def short_name(prompt: str) -> str:
     """The first words of a prompt, one line, at most 40 characters; without what would turn the text around it."""
-    words = " ".join("".join(c for c in prompt[:MOST_READ] if not _is_hidden(c)).split())
+    words = one_line(prompt[:MOST_READ])
     return words if len(words) <= 40 else words[:39] + "…"
+
+
+def one_line(text: str) -> str:
+    """Without breaks and what is not seen: controls, marks of direction."""
+    return " ".join("".join(c for c in text if not _is_hidden(c)).split())
 
 
 def _is_hidden(character: str) -> bool:
@@ -51,3 +57,14 @@ def branch_name(run: LiveRun, edit: Edit) -> str:
     """Where a branch left its trunk, and with what."""
     what = "new settings" if isinstance(edit, ChangeParams) else f"“{visible(run.describe(edit.token_id).text)}”"
     return f"step {edit.step}: {what}"
+
+
+def leaves(looked: Run | None, trunk: LiveRun, edit: Edit) -> str | None:
+    """What to say of a branch that leaves another run than the one looked at; None if it leaves that one."""
+    if looked is None or looked is trunk or looked.info.edit is None:
+        return None
+    goes_on = isinstance(edit, ForceToken) and looked.info.params != trunk.params_of(edit.step)
+    return (
+        f"{quoted(looked.info.name)} shares step {edit.step} with {quoted(trunk.info.name)}: the branch leaves that run"
+        + (", and goes on with its settings." if goes_on else ".")
+    )

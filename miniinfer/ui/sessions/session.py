@@ -6,7 +6,6 @@ import math
 import threading
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from miniinfer.errors import BadInputError, MiniInferError
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.continuation import force_tokens
 from miniinfer.trace.live_run import DescribeToken, LiveRun
-from miniinfer.trace.parts import Parts
 from miniinfer.trace.run import Edit, ForceToken, Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.ask import Ask
@@ -29,10 +27,12 @@ from miniinfer.ui.sessions.end import close_soon
 from miniinfer.ui.sessions.engine import CLOSED, SessionEngine
 from miniinfer.ui.sessions.memory import MAX_RUNS, SessionMemory, recorded_example
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey, ModelStatus, get_host
+from miniinfer.ui.sessions.page_first import PAGE_FIRST
 from miniinfer.ui.sessions.queue_place import QueuePlace
-from miniinfer.ui.sessions.run_facts import branch_name, run_info, short_name
+from miniinfer.ui.sessions.run_facts import branch_name, leaves, run_info, short_name
 from miniinfer.ui.sessions.run_log import log_event
 from miniinfer.ui.sessions.view import SessionView
+from miniinfer.ui.sessions.waking import Waking
 from miniinfer.ui.tokens import describe_token, encode_prompt
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.closed = False
         self.last_used = time.monotonic()
         self.queue_place = QueuePlace(self)
-        self._waking: dict[str, Parts[None]] = {}
-        self._woken: list[tuple[str, float]] = []
+        self.waking = Waking(self)
         self.keeper = RunKeeper(self, saved)
         self.inside = InsideHold(self)
         self.show_example()
@@ -83,6 +82,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
 
     def request_model(self) -> None:
         """Ask for the chosen model, once: a load that failed is tried again when the user says so, not on reruns."""
+        PAGE_FIRST.drawn()
         with self.lock:
             if self._requested != self.key and not self.closed:
                 self._requested = self.key
@@ -150,36 +150,28 @@ class Session(SessionEngine, SessionMemory, SessionView):
         return lambda token_id: describe_token(model, token_id)
 
     def branch(self, edit: Edit) -> None:
-        """A branch of the current run becomes current, at the step that was edited."""
+        """A branch of the current run, or of the trunk that it shares the step with, becomes current, at that step."""
         with self.lock:
-            run = self._trunk()
+            looked, run = self.timeline.current, self._trunk(edit.step)
             run_id = self.timeline.new_id()
-            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))))
+            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))), run)
             self._add(branch, cursor=edit.step)
+            self.note = leaves(looked, run, edit)
 
     def continue_with(self, step: int, token_ids: list[int], name: str) -> None:
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
-            run = self._trunk()
+            looked, run = self.timeline.current, self._trunk(step)
             run_id = self.timeline.new_id()
             work = partial(force_tokens, run, step, token_ids, run_id, name)
-            branch = self.with_room(lambda: self.in_engine_in_parts(work))
+            branch = self.with_room(lambda: self.in_engine_in_parts(work), run)
             self._add(branch, cursor=len(branch.steps))
+            self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
 
-    def rename(self, run_id: str, name: str) -> bool:
-        """Give a live run a name of the user's, in one line. False if it is not here, or there is no name."""
-        with self.lock:
-            run = self.timeline.get(run_id) if run_id in self.timeline else None
-            if not isinstance(run, LiveRun) or not short_name(name):
-                return False
-            run.info = replace(run.info, name=short_name(name))
-            self.keeper.changed(run)
-            return True
-
-    def _trunk(self) -> LiveRun:
-        """The current run, about to branch: a look into one of its steps is over."""
+    def _trunk(self, step: int) -> LiveRun:
+        """The run that this step of the current one belongs to, about to branch: a look into a step is over."""
         self.inside.leave()
-        run = self.timeline.current
+        run = self.timeline.current and self.timeline.owner_of(self.timeline.current.info.run_id, step)
         if not isinstance(run, LiveRun):
             if run is not None and run.info.run_id == EXAMPLE_ID:
                 raise BadInputError("A recorded run cannot branch; it goes live as soon as the model is loaded.")
@@ -187,6 +179,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
                 "A recorded run cannot branch: the page Runs can make it live, or start a new run with its prompt in "
                 "the side panel."
             )
+        self.wake([run])
         return run
 
     def go_live(self) -> bool:

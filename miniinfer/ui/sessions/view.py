@@ -14,6 +14,7 @@ from miniinfer.trace.live_run import LiveRun
 from miniinfer.trace.run import Run
 from miniinfer.trace.timeline import Timeline
 from miniinfer.ui.saving.keeper import RunKeeper
+from miniinfer.ui.saving.view import saved_entry
 from miniinfer.ui.sessions.model_host import ModelStatus
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class SessionView(ABC):
     def status(self) -> ModelStatus: ...
 
     @abstractmethod
+    def wake(self, runs: Iterable[object]) -> None: ...
+
+    @abstractmethod
     def wake_current(self) -> str | None: ...
 
     @abstractmethod
@@ -44,6 +48,8 @@ class SessionView(ABC):
     def look(self, runs: Iterable[Run], question: Callable[[], T], *, quick: bool = False) -> T:
         """Ask runs something that may touch tensors: in the engine's thread if one of them is live."""
         with self.lock:
+            runs = list(runs)
+            self.wake(runs)
             live = any(isinstance(run, LiveRun) for run in runs)
             return self.in_engine(question, quick=quick) if live else question()
 
@@ -65,9 +71,8 @@ class SessionView(ABC):
                 timeline = Timeline()
                 timeline.add(*self.in_view)
             data = transport_data(timeline, self.status.to_json(), has_driver)
-            wanted = self.keeper.wanted
             names = {"browser": self.keeper.browser}
-            return data | names | {"runs": self._menu(), "comes_back": wanted.run_id if wanted else None}
+            return data | names | {"runs": self._menu(), "comes_back": self.keeper.comes_back}
 
     def _wake_for_view(self) -> None:
         """The run in view, if its memory was lent: what is drawn next needs it."""
@@ -80,7 +85,7 @@ class SessionView(ABC):
         """Lines of the run menu: those in memory, and those that come back when they are opened."""
         entries = [run_entry(run) for run in self.timeline]
         if self.keeper.waiting:
-            entries += self.keeper.entries()
+            entries += map(saved_entry, self.keeper.waiting.values())
             entries.sort(key=lambda e: (e["kind"] != "recorded", len(e["id"]), e["id"]))  # in the order of their making
         return entries
 

@@ -9,6 +9,7 @@ from miniinfer.figures.tokenizer.tables import found_table
 from miniinfer.models.display import visible
 from miniinfer.provenance import Provenance
 from miniinfer.tokenization.vocabulary_search import asked_ids, derivation, describe_tokens, find_tokens, is_id
+from miniinfer.ui.room import room
 from miniinfer.ui.table_twin import draw_table_twin, opened_fold
 from miniinfer.ui.tokenizer.look import TextLook
 
@@ -39,7 +40,7 @@ def draw_find(look: TextLook) -> None:
     frame = found_table(describe_tokens(look.tokenizer, shown), look.text)
     picked = st.dataframe(
         frame, key="tokenizer_found_rows", hide_index=True, on_select="rerun", selection_mode="single-row",
-        row_height=28, height=320 if len(shown) > 10 else "content", width="stretch", placeholder="",
+        row_height=28, height=320 + room() if len(shown) > 10 else "content", width="stretch", placeholder="",
         column_config={"id": st.column_config.NumberColumn(format="%d")},
     )
     rows = picked["selection"]["rows"]

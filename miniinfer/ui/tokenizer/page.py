@@ -31,7 +31,7 @@ def draw_tokenizer(session: Session) -> None:
     @st.fragment(key=BODY)
     def body() -> None:
         with st.container(key="page_body"), st.container(key="tokenizer"):
-            st.subheader("How does the text become tokens?", anchor=False)
+            st.title("How does the text become tokens?", anchor=False)
             try:
                 side = text_side(session)
             except MiniInferError as error:

@@ -39,7 +39,7 @@ def _meta(step: int, phase: str, count: int, context_len: int) -> StepMeta:
     token = context_len
     return StepMeta(
         step, phase, count, context_len, 12.5, {"qkv_proj": 4.0, "mlp_out": 2.0, "commit": 0.5}, token, False, -0.5,
-        0.25, context_len * 384, 16 * 384, 256 * 384, 1000, context_len * 384,
+        0.25, context_len * 384, -(-context_len // 16) * 16 * 384, 256 * 384, 1000, context_len * 384,
     )  # type: ignore[arg-type]
 
 

@@ -1,13 +1,16 @@
 """A run file gives the same panels as its run, also a long one. What strangers put into one: test_hostile_files.py."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from miniinfer.config import SamplingParams
 from miniinfer.errors import BadInputError
+from miniinfer.figures.offline_page import offline_page
 from miniinfer.figures.payload import unpack
 from miniinfer.figures.workspace import HeadAsk, Selection, encode
-from miniinfer.trace.files.format import load_trace, read_trace, save_trace, trace_bytes
+from miniinfer.trace.files.format import MEMBERS, load_trace, read_trace, save_trace, trace_bytes
 from miniinfer.trace.files.recorded_run import Origin
 from miniinfer.trace.files.recording import record, recorded_copy
 from miniinfer.trace.run import ForceToken
@@ -108,3 +111,20 @@ def test_of_a_long_run_the_rows_are_chosen_and_what_is_missing_is_said():
 def everything_of_one_head(run):
     steps = tuple(meta.step for meta in run.steps)
     return unpack(encode(run, Selection(details=steps, head=HeadAsk(*run.head, 0, 99), probs_from=0)))
+
+
+def test_a_recording_without_any_row_is_a_page_all_the_same():
+    bare = dataclasses.replace(make_run(), pattern=[None] * 8, head=None)
+    back = read_trace(trace_bytes(bare), "a.npz")
+    assert "kept no row" in offline_page(back, 1)
+
+
+def test_a_run_whose_file_could_not_be_opened_again_is_refused_or_loses_one_heads_rows(monkeypatch):
+    run = finished_run(prompt=list(range(5, 35)))
+    small = recorded_copy(run, row_bytes=1000)
+    monkeypatch.setitem(MEMBERS, "head", 200)
+    back = read_trace(trace_bytes(small), "a.npz")
+    assert (back.head, back.head_pattern) == (None, ())
+    monkeypatch.setitem(MEMBERS, "norms", 200)
+    with pytest.raises(BadInputError, match="too long for a run file"):
+        trace_bytes(small)

@@ -85,6 +85,20 @@ HOSTILE = [
     (lambda h, a: h["steps"][0].update(num_scheduled=10**18), "damaged"),
     (lambda h, a: h["steps"][0].update(kv_used_bytes=2**60), "damaged"),
     (lambda h, a: h["steps"][0].update(token_id=None), "before the prompt was through"),
+    (lambda h, a: h["steps"][0].update(step_ms=1e308), "0 to"),
+    (lambda h, a: h["steps"][0].update(logprob=2.5), "damaged"),
+    (lambda h, a: h["steps"][0].update(stage_ms={"![](//a.b/c)": 1.0}), "a word was expected"),
+    (lambda h, a: h["steps"][0].update(stage_ms={"attn_mix": 1e308, "attn_out": 1e308}), "0 to"),
+    (lambda h, a: h["steps"][0].update(kv_allocated_bytes=2**50), "bytes of the KV cache"),
+    (lambda h, a: h["steps"][0].update(kv_used_bytes=h["steps"][0]["kv_used_bytes"] - 1), "bytes of the KV cache"),
+    (lambda h, a: h["run"].update(device="![](//a.b/c)"), "a word was expected"),
+    (lambda h, a: h["run"].update(dtype="**float**"), "one of float32"),
+    (lambda h, a: h["run"]["model"].update(architecture="a b"), "a word was expected"),
+    (lambda h, a: h["run"]["model"].update(num_layers=1025), "too many heads"),
+    (lambda h, a: h["origin"].update(at="yesterday"), "a word was expected"),
+    (lambda h, a: h["next"][-1].update(cut_by=["<b>"] * len(h["next"][-1]["cut_by"])), "a word was expected"),
+    (lambda h, a: h["next"][-1].update(lo=1.0, hi=0.0), "ends before it begins"),
+    (lambda h, a: a.update(norms=a["norms"] * np.float32(1e12)), "no length"),
     (lambda h, a: h["next"][-1].update(used_probs=[2.0] * len(h["next"][-1]["used_probs"])), "0 to 1"),
     (lambda h, a: h["next"][-1].update(token_id=89, tokens=h["next"][-1]["tokens"][:1]), "damaged"),
     (lambda h, a: h["rows"].append(h["rows"][-1]), "damaged"),
@@ -198,11 +212,17 @@ def test_two_members_of_one_name_and_a_huge_directory_are_refused(good):
     "text",
     [
         "[" * 100_000, '{"a":' * 100_000, "9" * 5000, '{"format":"miniinfer-trace","version":' + "9" * 4000 + "}", "[]",
-        "null", '"miniinfer-trace"', '{"format":NaN}', "", "\0", '{"format":"miniinfer-trace","version":2}',
+        '{"format":1,"format":"miniinfer-trace"}', "null", '"miniinfer-trace"',
+        '{"format":NaN}', "", "\0", '{"format":"miniinfer-trace","version":2}',
     ],
 )  # fmt: skip
 def test_deep_long_and_odd_headers_are_refused(good, text):
     refused(members(good, **{"header.json": npy(f"({len(text)},)", body=text.encode())}))
+
+
+def test_a_header_of_millions_of_values_is_not_made(good):
+    text = b"[" + b"[]," * 2_000_000 + b"1]"
+    assert "values" in refused(members(good, **{"header.json": npy(f"({len(text)},)", body=text)}))
 
 
 def test_random_damage_to_header_and_arrays_is_never_more_than_a_sentence(good):

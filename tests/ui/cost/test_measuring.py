@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from miniinfer.config import SamplingParams
 from miniinfer.engine.backend import TORCH, backend_of
 from miniinfer.measure import stage_times
 from miniinfer.measure.backends import measure_backends
@@ -124,6 +125,23 @@ def test_what_is_measured_is_computed_by_the_backend_of_the_run(app: App, model:
         assert backend_of(look.model) is run_of(app).engine.backend is TORCH
     finally:
         object.__setattr__(model, "choose_backend", kept)
+
+
+def test_a_run_by_graph_is_measured_beside_torch(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIINFER_NATIVE", "0")
+    quick = partial(measure_backends, rounds=4, warm_up=1, buffer_bytes=2**22)
+    monkeypatch.setattr("miniinfer.measure.backends.measure_backends", quick)
+    app.session.backend = "graph"
+    app.session.new_run("Hello there", SamplingParams(), chat=False, one_pass=True)
+    cost(app, "Backends", step=2)
+    assert run_of(app).info.backend == "graph"
+    assert "graph: The torch program, whose decode steps use the same memory again" in texts(app)
+    assert app.test.button(key="cost_measure_backends").label == "Measure torch and graph in turn"
+    finish(press(app, "cost_measure_backends"))
+    assert state(app, NOTICE) is None
+    table = frame(app).set_index("stage")
+    assert table["graph ms"].drop("step").sum() == pytest.approx(table.loc["step", "graph ms"])
+    assert "In graph and torch the same token was taken in all 5 steps" in texts(app)
 
 
 def test_backends_are_measured_in_turn_or_torch_alone(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from miniinfer.config import SamplingParams
+from miniinfer.ui.runs import page as page_module
 from miniinfer.ui.runs.actions import link_to
 from miniinfer.ui.saving.saved_runs import SavedRuns
+from miniinfer.ui.sessions.run_facts import one_line
 from miniinfer.ui.sessions.session import Session
 from tests.store.saved import saved
 from tests.ui.app_test import App
@@ -106,8 +108,10 @@ def test_delete_can_be_taken_back_and_then_be_made_final(page: App) -> None:
 def test_runs_of_other_sessions_with_hostile_texts_are_text(page: App, saved_runs: SavedRuns) -> None:
     strange = saved("r9", "elsewhere", name=HOSTILE, prompt=HOSTILE * 50)
     saved_runs.ask(lambda store: store.save([strange]))
-    choose(page.run(), HOSTILE)
-    assert any(HOSTILE in text for text in page.texts())
+    shown = one_line(HOSTILE)
+    assert "\u202e" not in shown, "it would turn what stands behind it around"
+    choose(page.run(), shown)
+    assert any(shown in text for text in page.texts())
     assert not any("onerror" in body for body in page.marked_up)
     assert not [b for b in page.test.button if b.label == "Open"], "it opens in a tab of its own"
     field = next(f for f in page.test.text_input if f.label == "New name")
@@ -172,3 +176,42 @@ def test_the_file_may_be_damaged_in_one_place(page: App, saved_runs: SavedRuns) 
     store._write("UPDATE runs SET data = '{}' WHERE run_id = 'r9'")
     choose(page.run(), "broken")
     assert any("not a saved MiniInfer run" in text for text in page.texts())
+
+
+def test_a_run_that_is_deleted_where_it_is_not_open_says_so_where_it_is(
+    page: App, new_saved_session: Callable[[], Session], saved_runs: SavedRuns
+) -> None:
+    other = new_saved_session()
+    other.new_run("Elsewhere", SHORT, chat=False, one_pass=True)
+    other.step_to(1, math.inf)
+    choose(page.run(), "Elsewhere")
+    press(page, "Delete")
+    other.step_to(2, math.inf)
+    assert "was deleted in another tab" in str(other.keeper.problem)
+    press(page, "Remove 1 deleted for good")
+    other.step_to(3, math.inf)
+    assert "Elsewhere" not in names(page.run()), "for good"
+    other.new_run("Again", SHORT, chat=False, one_pass=True)
+    other.step_to(1, math.inf)
+    assert other.keeper.problem is None
+    choose(page.run(), "Again")
+    press(page, "Delete")
+    other.step_to(2, math.inf)
+    press(page, "Undo")
+    assert other.keeper.problem is None
+    runs = {line.name: line.num_steps for line in saved_runs.ask(lambda store: store.lines())}  # type: ignore[attr-defined]
+    assert runs["Again"] == 2, "with what came to it meanwhile"
+
+
+def test_more_runs_than_the_list_shows(page: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MOST", 1)
+    assert names(page.run()) == ["Two"]
+    assert any("The newest 1 run shown; the search finds the others." in c.value for c in page.test.caption)
+
+
+def test_a_name_from_right_to_left_does_not_turn_the_line_around(page: App, saved_runs: SavedRuns) -> None:
+    strange = [saved("r9", "elsewhere", name="ا" * 9), saved("r8", "elsewhere", name=" ")]
+    saved_runs.ask(lambda store: store.save(strange))
+    choose(page.run(), "ا" * 9)
+    assert any(text.startswith(f"\u2068{'ا' * 9}\u2069 · 2 steps") for text in page.texts())
+    assert "no name" in names(page)

@@ -267,8 +267,8 @@ def test_a_model_that_is_gone_or_was_replaced_is_named_and_the_run_stays_listed(
     session.close()
     token = session.keeper.token
     for change, sentence in (
-        ({"source": "/nowhere/model.gguf"}, "was made with /nowhere/model.gguf, which is not there"),
-        ({"file_bytes": 5}, "of 5 bytes, and the file there has 98,362,432: it was replaced"),
+        ({"source": "/nowhere/m.gguf", "file_sample": "0" * 32}, "was made with /nowhere/m.gguf, which is not there"),
+        ({"file_bytes": 5, "file_sample": None}, "of 5 bytes, and the file there has 98,362,432: it was replaced"),
         ({"file_sample": "0" * 32}, "has the same size and other weights: it was replaced"),
     ):
         form = saved(saved_runs, session)["r1"]

@@ -62,3 +62,37 @@ def test_branches_share_the_blocks_of_their_prefix(session):
     session.step_to(2, math.inf)
     assert pool.num_used <= used + 2
     session._engine.check()
+
+
+def test_a_branch_from_a_shared_step_leaves_the_trunk_and_goes_on_with_its_settings(session):
+    session.step_to(6, math.inf)
+    session.branch(ChangeParams(4, GREEDY))
+    session.step_to(7, math.inf)
+    session.handle(Ask(1, "r2", force=(2, 11)))
+    branch = session.timeline.current
+    assert (branch.info.parent, branch.info.edit) == ("r1", ForceToken(2, 11))
+    assert branch.info.params == session.timeline.get("r1").info.params != GREEDY
+    name = session.timeline.get("r1").info.name
+    left = f"“step 4: new settings” shares step 2 with “{name}”: the branch leaves that run"
+    assert session.note == f"{left}, and goes on with its settings."
+    session.step_to(4, math.inf)
+    assert session.note is None
+    assert branch.next_token(4).temperature == 0.8
+    session.timeline.open("r2")
+    session.continue_with(3, [11, 12], "typed")
+    assert session.timeline.current.info.parent == "r1"
+    session.timeline.open("r2")
+    session.handle(Ask(2, "r2", force=(4, 11)))
+    assert session.timeline.current.info.parent == "r2", "its own step"
+    assert session.timeline.current.info.params == GREEDY
+    assert session.note is None
+
+
+def test_without_the_trunk_the_settings_of_the_step_go_on_all_the_same(session):
+    session.step_to(4, math.inf)
+    hot = session.timeline.current.info.params
+    session.branch(ChangeParams(3, GREEDY))
+    session.step_to(4, math.inf)
+    session.forget("r1")
+    session.branch(ForceToken(1, 11))
+    assert (session.timeline.current.info.parent, session.timeline.current.info.params) == ("r2", hot)

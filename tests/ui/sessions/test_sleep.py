@@ -5,6 +5,7 @@ import math
 import threading
 import time
 import weakref
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -88,14 +89,14 @@ def test_a_long_run_wakes_in_parts_and_who_needs_it_meanwhile_does_the_rest(sess
     run, worker = session.timeline.current, session.host.worker
     before = outcome(run)
     assert session.give_up_memory()
-    work = session._waking_of(run)
+    work = session.waking._awaken(run)
     worker.call(lambda: [next(work), next(work)])
     assert run.asleep
     worker.submit(lambda: None, key="somebody else").result(30)  # comes in between
     assert worker.call(lambda: len(run.records)) == 2, "asked for in the engine's thread: it cannot wait for the rest"
     assert not run.asleep
     worker.call(lambda: list(work))
-    assert [run_id for run_id, _ in session._woken] == ["r2"], "computed once"
+    assert list(session.waking.woken) == ["r2"]
     assert outcome(run) == before
     session._engine.check()
 
@@ -245,3 +246,73 @@ def test_everybody_stepping_while_memory_is_short_each_get_their_solo_run(new_se
             thread.join(30)
     assert [s.error for s in sessions] == [None, None]
     assert [[t.token_id for t in run.tokens] for run in runs] == alone
+
+
+def test_others_come_in_between_the_parts_of_waking_and_one_that_needs_the_run_goes_on_with_it(new_session):
+    session, other = new_session(), new_session()
+    run = started(session, "word " * 30)
+    session.step_to(3, math.inf)
+    before = outcome(run)
+    order = []
+    honest = session.waking._awaken
+
+    def told(run):
+        for share in honest(run):
+            order.append("part")
+            if len(order) == 2:
+                other.host.worker.submit(order.append, "other", key=other.session_id)
+            yield share
+
+    assert session.give_up_memory()
+    with patch.object(session.waking, "_awaken", told):
+        session.wake_current()
+    assert 2 <= order.index("other") < len(order) - 1
+    assert outcome(run) == before
+
+    def in_between():
+        work = session.waking._awaken(run)
+        next(work), next(work)
+        assert run.asleep
+        assert len(run.records) == 3, "at once"
+        return list(work)
+
+    assert session.give_up_memory()
+    assert session.in_engine(in_between) == []
+    assert outcome(run) == before
+    assert list(session.waking.woken) == [run.info.run_id]
+    session._engine.check()
+
+
+def test_a_run_that_is_let_go_while_it_wakes_leaves_nothing(new_session):
+    session = new_session()
+    run = started(session, "word " * 30)
+    session.step_to(2, math.inf)
+    assert session.give_up_memory()
+
+    def let_go():
+        work = session.waking._awaken(run)
+        next(work)
+        run.release()
+        assert list(work) == []
+
+    session.in_engine(let_go)
+    assert session._engine.sequences == {}
+    assert session._engine.pool.num_used == 0
+
+
+def test_a_shutdown_in_the_middle_of_waking_gives_back_what_it_took(session):
+    session.new_run("word " * 30, HOT, chat=False, one_pass=True)
+    session.step_to(2, math.inf)
+    run = session.timeline.current
+    assert session.give_up_memory()
+
+    def ended():
+        work = session.waking._awaken(run)
+        next(work)
+        work.close()
+
+    session.in_engine(ended)
+    assert run.asleep
+    assert session._engine.pool.num_used == 0
+    session.wake_current()
+    assert not run.asleep

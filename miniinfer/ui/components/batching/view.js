@@ -1,6 +1,7 @@
 // Puts the panels of the picture together, and tells each what changed.
 
 import { h, keepKeys, pageTop, segmented, zoomOf } from "../shared/dom.js";
+import { getKeys } from "../shared/keys.js";
 import { createPanel } from "../shared/panel.js";
 import { createFacts } from "./facts.js";
 import { createLanes } from "./lanes.js";
@@ -11,6 +12,7 @@ import { createTip } from "./tip.js";
 import { createTwins } from "./twins.js";
 
 const LEAST = 540; // px; a lower window scrolls
+const NARROW = [700, 1100]; // px: a window that is less wide has one column, which is so high
 
 export function createView(batch, parent) {
   const root = keepKeys(
@@ -65,7 +67,8 @@ export function createView(batch, parent) {
   };
   // It reaches from where it stands to the lower edge of the window; where that is changes while Streamlit builds the page.
   const fit = () => {
-    const height = `${Math.max(LEAST, Math.floor((window.innerHeight - pageTop(root)) / zoomOf(root) - 8))}px`;
+    const least = window.innerWidth < NARROW[0] ? NARROW[1] : LEAST;
+    const height = `${Math.max(least, Math.floor((window.innerHeight - pageTop(root)) / zoomOf(root) - 8))}px`;
     if (root.style.height === height) return;
     root.style.height = height;
     batch.changed("layout");
@@ -115,9 +118,8 @@ function canFill(root, panels, changed) {
     changed();
   };
   for (const one of panels) one.onFill = fill;
-  const onKey = (event) => {
-    if (event.key === "Escape" && !event.defaultPrevented && filled) fill(filled);
-  };
-  document.addEventListener("keydown", onKey);
-  return () => document.removeEventListener("keydown", onKey);
+  return getKeys().add({
+    title: "Panels",
+    keys: [{ key: "Escape", shown: ["Esc"], does: "from one panel back to all", act: () => (filled ? fill(filled) : false) }],
+  });
 }

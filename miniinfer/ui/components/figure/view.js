@@ -1,16 +1,22 @@
 // The canvas, its tip and its two buttons.
 
-import { h, keepKeys } from "../shared/dom.js";
+import { pointIn } from "../shared/canvas.js";
+import { h, keepKeys, zoomOf } from "../shared/dom.js";
+import { explorable } from "../shared/explore.js";
+import { createTooltipBox } from "../shared/tooltip.js";
 import { find } from "./hover.js";
 import { paint } from "./paint.js";
 import { arrange } from "./place.js";
 import { readFigure } from "./read.js";
 import { save } from "./save.js";
+import { walkOf } from "./walk.js";
 
 export function createView() {
-  const canvas = h("canvas", { class: "picture", role: "img", "data-testid": "figure" });
+  const canvas = h("canvas", { "aria-hidden": "true" });
   const lit = h("div", { class: "lit", hidden: true });
-  const tip = h("div", { class: "tooltip", popover: "manual", role: "tooltip", "data-testid": "figure-tip" });
+  const drawing = h("div", { class: "picture", "data-testid": "figure" }, canvas, lit);
+  const words = h("div", {});
+  const tip = createTooltipBox("figure-tip", words);
   const button = (kind) =>
     h("button", {
       type: "button",
@@ -21,21 +27,21 @@ export function createView() {
     });
   const buttons = h("div", { class: "save", role: "group", "aria-label": "Save this figure" }, button("png"), button("svg"));
   const root = keepKeys(
-    h("div", { class: "mi mi-figure", style: { visibility: "hidden" } }, canvas, lit, buttons, tip),
+    h("div", { class: "mi mi-figure", style: { visibility: "hidden" } }, drawing, buttons, tip.root),
   );
   const view = { root, show, useTheme, stop, onPick: () => {} };
   let message = null;
   let figure = null;
   let theme = null;
   let width = 0;
+  let pointed = null; // where the pointer or the keyboard is, in px of the drawing
 
   function show(bytes) {
     message = JSON.parse(new TextDecoder().decode(bytes));
     figure = readFigure(message.figure);
-    canvas.setAttribute("aria-label", message.alt);
+    drawing.setAttribute("aria-label", message.alt);
     root.style.height = `${figure.layout.height ?? 300}px`;
     root.classList.toggle("picks", Boolean(message.picks));
-    leave();
     draw();
   }
 
@@ -48,7 +54,7 @@ export function createView() {
   function draw() {
     width = root.clientWidth;
     if (!figure || !theme || width < 20) return;
-    const dpr = Math.max(1, window.devicePixelRatio || 1);
+    const dpr = Math.max(1, (window.devicePixelRatio || 1) * zoomOf(root));
     const height = figure.layout.height ?? 300;
     canvas.width = Math.round(width * dpr);
     canvas.height = Math.round(height * dpr);
@@ -59,48 +65,47 @@ export function createView() {
     figure.background = theme.bg;
     arrange(figure, width, context, theme.font);
     paint(context, figure);
+    hover(); // what is pointed at may be another value now
     root.dataset.painted = String(Number(root.dataset.painted ?? 0) + 1);
   }
 
-  const place = (event) => {
-    const box = canvas.getBoundingClientRect();
-    return find(figure, event.clientX - box.left, event.clientY - box.top);
-  };
-
-  function hover(event) {
-    const found = figure && place(event);
-    if (!found) return leave();
+  function hover() {
+    const found = figure && pointed && find(figure, ...pointed);
+    if (!found) return hide();
     const { box } = found;
     lit.hidden = false;
     const at = { left: box.x, top: box.y, width: box.width, height: box.height };
     for (const [name, value] of Object.entries(at)) lit.style[name] = `${value}px`;
-    tip.replaceChildren(...found.lines.map((text, i) => h("div", { text, class: i ? "" : "first" })));
-    if (!tip.matches(":popover-open")) tip.showPopover();
-    const [x, y] = [event.clientX, event.clientY];
-    const left = x + 16 + tip.offsetWidth > window.innerWidth - 8 ? x - 14 - tip.offsetWidth : x + 16;
-    const top = y + 18 + tip.offsetHeight > window.innerHeight - 8 ? y - 14 - tip.offsetHeight : y + 18;
-    tip.style.transform = `translate(${Math.round(Math.max(8, left))}px, ${Math.round(Math.max(8, top))}px)`;
+    words.replaceChildren(...found.lines.map((text, i) => h("div", { text, class: i ? "" : "first" })));
+    tip.open();
+    const corner = canvas.getBoundingClientRect();
+    const zoom = zoomOf(root);
+    tip.place(corner.left + pointed[0] * zoom, corner.top + pointed[1] * zoom);
   }
 
-  function leave() {
+  function hide() {
     lit.hidden = true;
-    if (tip.matches(":popover-open")) tip.hidePopover();
+    words.replaceChildren();
+    tip.close();
   }
 
   function pick(event) {
-    const found = message?.picks && figure && place(event);
+    const found = message?.picks && figure && find(figure, ...pointIn(event, canvas));
     if (!found || Array.isArray(found.point)) return;
     view.onPick({ x: found.trace.x[found.point], y: found.trace.y[found.point] });
   }
 
   function stop() {
-    leave();
+    hide();
+    unbind();
     watch.disconnect();
   }
 
-  canvas.addEventListener("pointermove", hover);
-  canvas.addEventListener("pointerleave", leave);
-  canvas.addEventListener("click", pick);
+  drawing.addEventListener("pointermove", (event) => ((pointed = pointIn(event, canvas)), hover()));
+  drawing.addEventListener("pointerleave", () => ((pointed = null), hide()));
+  drawing.addEventListener("click", pick);
+  const said = () => [...words.children].map((line) => line.textContent).join(", ");
+  const unbind = explorable(drawing, { grid: () => figure && walkOf(figure), said });
   const watch = new ResizeObserver(() => root.clientWidth !== width && draw());
   watch.observe(root);
   return view;

@@ -57,7 +57,7 @@ async function start() {
   bus.goto(stepOfAddress() ?? facts.cursor);
   bus.on((dirty) => (bar.paint(dirty), dirty.has("cursor") && rememberStep()));
   listenKeys(bus);
-  getKeys().add(help.keys);
+  help.groups.forEach((group) => getKeys().add(group));
   window.addEventListener("hashchange", () => bus.goto(stepOfAddress() ?? bus.cursor));
   bus.changed("data", "run", "cursor", "theme", "head");
   document.body.dataset.ready = "yes";

@@ -53,9 +53,9 @@ function build(parent) {
     const { data, want } = place;
     if (!data) return;
     grid.shape(data);
-    const [first, last] = [want === 0, want === data.total];
-    for (const name of ["start", "back"]) setAttr(buttons[name], "disabled", first ? "" : null);
-    for (const name of ["step", "layer", "run"]) setAttr(buttons[name], "disabled", last ? "" : null);
+    const [first, last] = [want === 0, want === data.total]; // not "disabled": that would take the focus away
+    for (const name of ["start", "back"]) setAttr(buttons[name], "aria-disabled", first ? "true" : null);
+    for (const name of ["step", "layer", "run"]) setAttr(buttons[name], "aria-disabled", last ? "true" : null);
     setText(where, `${want} of ${data.total}: ${want ? `${data.names[want - 1]} ran` : "nothing has run yet"}`);
     grid.paint(want);
   };

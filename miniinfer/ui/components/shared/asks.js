@@ -32,17 +32,24 @@ export class Asks {
   /** Branch: force this token as the one chosen in that step. A second click before the answer is the same wish. */
   force(step, token) {
     if (this.#once.force || this.inflight?.body.force) return;
+    this.#bus.coming.forget();
     this.#once.force = { step, token };
     this.request();
   }
 
   open(run) {
+    this.#bus.coming.forget();
     this.#once.open = run;
     this.request();
   }
 
   get waiting() {
     return this.inflight !== null;
+  }
+
+  /** Something that the panels show or may save is still to come. */
+  get lacking() {
+    return this.#needs().length > 0;
   }
 
   /** An answer came. Returns true when it answers the newest ask and the user has not moved since. */

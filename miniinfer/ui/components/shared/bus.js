@@ -1,8 +1,10 @@
 // One object on window that both components share: history, cursor, selection, hover. It outlives a change of page.
 
 import { Asks } from "./asks.js";
+import { Coming } from "./coming.js";
 import { Player } from "./player.js";
 import { loadPrefs, savePrefs } from "./prefs.js";
+import { ENDS, fromHistory } from "./runfacts.js";
 import { Store } from "./store.js";
 
 /** The bus of this page; made by whichever component loads first. */
@@ -34,6 +36,7 @@ class Bus {
   constructor() {
     this.asks = new Asks(this);
     this.player = new Player(this);
+    this.coming = new Coming();
   }
 
   /**
@@ -125,6 +128,8 @@ class Bus {
     const cameBack = was?.kind === "saved" && was.id === header.run.id && header.run.kind !== "saved";
     if (isNew || cameBack) this.#switched(header, (isFirst && this.#touched) || wentLive || cameBack);
     else if (this.asks.answered(header.ask)) this.#adopt(header.cursor);
+    // Steps that were made on another page have been on screen there.
+    if (this.history) this.history.seen = Math.max(this.history.seen, this.cursor);
     const answered = asked && !this.asks.waiting;
     if (answered && !isNew && asked.want !== null && (this.history?.last ?? 0) <= before) this.#stuck();
     this.#settleTarget();
@@ -135,6 +140,7 @@ class Bus {
   /** The transport's own data; it leads only on pages without a workspace. */
   receiveFrame(frame) {
     const { store } = this;
+    const isNew = !frame.has_driver && store.frame !== null && store.frame.run !== frame.run;
     store.frame = frame;
     // Loading progress comes this way also while a workspace is mounted.
     store.model = frame.model ?? store.model;
@@ -145,6 +151,7 @@ class Bus {
       if (other) this.store.current = frame.run;
       if (this.asks.answered(frame.ask ?? this.asks.n)) this.#adopt(frame.cursor);
       else if (this.moves === 0) this.#adopt(frame.cursor);
+      if (isNew) this.#goOn(frame.last === 0, frame.cursor);
     }
     this.#settleTarget();
     this.changed("data");
@@ -162,8 +169,17 @@ class Bus {
     else if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
     this.cursor = Math.min(wanted ?? header.cursor, this.known);
     if (wanted > this.known && !this.blocked) this.target = wanted;
+    this.#goOn(header.last === 0 && !keepsPlace, header.cursor);
     this.moves++;
     this.changed("run", "cursor", "select", "head", "hover");
+  }
+
+  // Steps that were asked for before the new run was seen.
+  #goOn(fresh, cursor) {
+    const steps = this.coming.take(fresh);
+    if (!steps || this.blocked) return;
+    this.target = cursor + steps;
+    this.changed("target");
   }
 
   // The server answered without making the step: stop asking, and say so.
@@ -196,6 +212,11 @@ class Bus {
 
   /** Go to a step that exists. */
   goto(step) {
+    this.coming.forget();
+    this.#goto(step);
+  }
+
+  #goto(step) {
     const to = Math.max(0, Math.min(step, this.known));
     this.#touched = true;
     if (this.target !== null) this.changed("target");
@@ -207,7 +228,8 @@ class Bus {
   /** One step on; beyond the last one the engine makes it. Ten quick presses ask for ten steps. */
   forward() {
     const from = Math.max(this.target ?? 0, this.cursor);
-    if (this.target === null && from < this.known) return this.goto(from + 1);
+    this.coming.forward();
+    if (this.target === null && from < this.known) return this.#goto(from + 1);
     if (this.blocked) return this.say(this.blocked);
     this.target = from + 1;
     this.#touched = true;
@@ -264,26 +286,4 @@ class Bus {
     this.notice = text;
     this.changed("notice");
   }
-}
-
-const ENDS = {
-  stop: "The run has ended: the model chose a token that ends the text.",
-  length: "The run has ended: it reached its number of new tokens.",
-  context: "The run has ended: the model's context is full.",
-  abort: "The run was stopped.",
-};
-
-function fromHistory(history) {
-  const { info } = history;
-  return {
-    run: info.id,
-    name: info.name,
-    kind: info.kind,
-    last: history.offered,
-    prompt_len: info.prompt_len,
-    finished: history.offered >= history.last ? info.finished : null,
-    max_new: info.max_new,
-    meta: null,
-    history,
-  };
 }

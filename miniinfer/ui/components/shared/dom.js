@@ -36,7 +36,23 @@ export function setAttr(el, name, value) {
 }
 
 export function show(el, visible) {
-  if (el.hidden === visible) el.hidden = !visible;
+  if (el.hidden !== visible) return;
+  if (!visible) passFocus(el);
+  el.hidden = !visible;
+}
+
+const FOCUSABLE = "button, select, input, [tabindex]";
+
+/** What goes away gives the focus to the nearest control that stays: else the keyboard would begin at the top of the page again. */
+function passFocus(el) {
+  const focused = el.getRootNode().activeElement;
+  if (!focused || !el.contains(focused)) return;
+  for (let around = el.parentElement; around; around = around.parentElement) {
+    const near = [...around.querySelectorAll(FOCUSABLE)].filter((other) => !el.contains(other) && other.checkVisibility());
+    const next = near.find((other) => el.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING) ?? near.at(-1);
+    if (next) return next.focus();
+    if (around.matches(".mi")) return around.focus();
+  }
 }
 
 /** Length of a bar as a share of its track; scaled, because a moving width would lay out the page in every frame. */
@@ -56,6 +72,13 @@ const motion = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 /** True when the reader asked for less motion. */
 export const calm = () => motion.matches;
+
+/** What has the focus, also inside a component; null where nothing has it. */
+export function focused() {
+  let at = document.activeElement;
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  return at === document.body ? null : at;
+}
 
 /** A click with the pointer leaves no focus behind, so that space and the arrows go on to drive the run. */
 export function keepKeys(root) {

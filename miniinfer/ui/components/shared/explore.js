@@ -30,7 +30,7 @@ export function explorable(element, { grid, said, press }) {
   element.tabIndex = 0;
   element.setAttribute("role", "application"); // the arrows are ours: a screen reader must let them through
   element.setAttribute("aria-roledescription", "drawing");
-  element.setAttribute("aria-description", "Shift with the arrows walks through it. Its numbers are also in the panel's table.");
+  element.setAttribute("aria-description", "Shift with the arrows walks through it. A table has the same numbers.");
 
   const point = (type, [x, y]) => {
     const box = element.getBoundingClientRect();

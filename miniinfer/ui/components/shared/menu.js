@@ -1,6 +1,6 @@
 // A button and the list it opens: arrows walk, Esc and a click elsewhere close. Esc closes nothing else.
 
-import { setAttr, zoomOf } from "./dom.js";
+import { focused, setAttr, zoomOf } from "./dom.js";
 
 /** list: an element with popover="auto" and role="menu" whose items are buttons. Returns the way to stop. */
 export function connectMenu(button, list) {
@@ -18,8 +18,12 @@ export function connectMenu(button, list) {
     const open = event.newState === "open";
     setAttr(button, "aria-expanded", String(open));
     if (open) place();
+    else if (keyed && (!focused() || list.contains(focused()))) button.focus(); // in a shadow root the browser gives it to nobody
   });
+  let keyed = false; // the last press in the list was one of a key
+  list.addEventListener("pointerdown", () => (keyed = false));
   list.addEventListener("keydown", (event) => {
+    keyed = true;
     if (event.key === "Escape") {
       event.preventDefault();
       return close();

@@ -6,7 +6,7 @@ const ACCENTS = {
   light: {
     blue: "#1a5fd0",
     violet: "#8145af",
-    amber: "#e3a008",
+    amber: "#c38323",
     amberText: "#8a5300",
     teal: "#078985",
     tealText: "#0b6b65",
@@ -47,19 +47,23 @@ const RAMPS = {
 };
 
 const PRESS = 0.12; // share of the text's colour in a pressed or chosen background
-
+const forced = window.matchMedia("(forced-colors: active)");
 const cache = new Map();
 
-/** Read --st-* from the element, write --mi-* for the style sheet, return the palette for canvases. Same object while the theme stands. */
+/**
+ * Read --st-* from the element, write --mi-* for the style sheet, return the palette for canvases. Same object while the theme stands.
+ * Who has the system force its colours gets those for text and ground, in drawings too, and stronger lines.
+ */
 export function readTheme(root) {
   const css = getComputedStyle(root);
+  const strong = forced.matches;
   const pick = (name, fallback) => css.getPropertyValue(`--st-${name}`).trim() || fallback;
-  const bg = parse(pick("background-color", "#ffffff"));
-  const text = parse(pick("text-color", "#1f2328"));
-  const side = parse(pick("secondary-background-color", hexOf(mix(bg, text, 0.05))));
+  const bg = parse(strong ? "Canvas" : pick("background-color", "#ffffff"));
+  const text = parse(strong ? "CanvasText" : pick("text-color", "#1f2328"));
+  const side = strong ? bg : parse(pick("secondary-background-color", hexOf(mix(bg, text, 0.05))));
   const fonts = [pick("font", "system-ui, sans-serif"), pick("code-font", "ui-monospace, monospace")];
-  const key = JSON.stringify([bg, text, side, fonts]);
-  if (!cache.has(key)) cache.set(key, build(key, bg, text, side, fonts));
+  const key = JSON.stringify([bg, text, side, fonts, strong]);
+  if (!cache.has(key)) cache.set(key, build(key, bg, text, side, fonts, strong));
   const theme = cache.get(key);
   if (root.dataset.theme !== key) {
     root.dataset.theme = key;
@@ -69,18 +73,18 @@ export function readTheme(root) {
   return theme;
 }
 
-function build(key, bg, text, side, [font, mono]) {
+function build(key, bg, text, side, [font, mono], strong) {
   const dark = luminance(bg) < 0.3;
   const mode = dark ? "dark" : "light";
   const colours = {
     bg: hexOf(bg),
     side: hexOf(side),
     text: hexOf(text),
-    text2: hexOf(quiet(bg, side, text)),
-    line: hexOf(mix(bg, text, 0.14)),
-    line2: hexOf(mix(bg, text, 0.28)),
-    hover: hexOf(mix(bg, text, 0.07)),
-    press: hexOf(mix(bg, text, PRESS)),
+    text2: hexOf(strong ? text : quiet(bg, side, text)),
+    line: hexOf(mix(bg, text, strong ? 0.6 : 0.14)),
+    line2: hexOf(mix(bg, text, strong ? 0.8 : 0.28)),
+    hover: hexOf(mix(bg, text, strong ? 0.2 : 0.07)),
+    press: hexOf(mix(bg, text, strong ? 0.3 : PRESS)),
     ...ACCENTS[mode],
   };
   const ramps = {};

@@ -9,6 +9,8 @@ import { connectMenu } from "./menu.js";
 import { toParquet } from "./parquet.js";
 import { drawSvg } from "./picture.js";
 
+const PATIENCE = 8000; // ms that a file waits for what it is to hold
+
 /**
  * page: {look(bus) -> view {info: {name}, cursor, ...}, or null where there is nothing yet; origin(view) -> where its numbers come from,
  * in a sentence; linked: whether an address leads to it}; tables: [{id, label, build(bus, view) -> table of datatable.js, or null}];
@@ -49,7 +51,7 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
   const link = linked ? item("Copy link to this moment", `${id}-copy-link`, () => copyLink()) : null;
   const svg = picture ? item("Save picture as SVG", `${id}-save-svg`, () => saveVector()) : null;
   const png = picture ? item("Save picture as PNG", `${id}-save-png`, () => savePicture()) : null;
-  back.addEventListener("click", () => toggle.click());
+  back.addEventListener("click", () => (toggle.click(), button.focus())); // it goes, and the focus would go with it
   const button = h(
     "button",
     {
@@ -87,7 +89,7 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
     el.addEventListener("click", () => {
       if (el.getAttribute("aria-disabled") === "true") return;
       if (list.matches(":popover-open")) list.hidePopover();
-      act();
+      Promise.resolve(act()).catch((error) => bus.say(`The file could not be saved: ${error.message}.`));
     });
     return el;
   }
@@ -108,6 +110,17 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
     bus.asks.request();
   }
 
+  // A file is whole, or there is none: what it holds was asked for when the menu was opened, and may be on its way still.
+  async function whole() {
+    bus.tables.add(id);
+    bus.asks.request();
+    for (const end = performance.now() + PATIENCE; bus.asks.lacking; await new Promise((next) => setTimeout(next, 20)))
+      if (performance.now() > end) throw new Error("its numbers did not come in time; try again");
+    fetch(false);
+    bus.paintNow?.(); // pictures are copied from what is drawn
+    return look(bus);
+  }
+
   const built = (view) => tables.find((entry) => entry.id === chosen).build(bus, view);
 
   const nameOf = ({ info, cursor }, what) => fileName("miniinfer", info.name, what, `step ${cursor}`);
@@ -117,8 +130,8 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
     save(`${file}.parquet`, new Blob([toParquet(header, rows, facts)], { type: "application/vnd.apache.parquet" }));
   }
 
-  function saveTable(write) {
-    const view = look(bus);
+  async function saveTable(write) {
+    const view = await whole();
     const data = view && built(view);
     if (!data) return;
     const header = data.columns.map(({ name: column, unit, source }) =>
@@ -128,15 +141,14 @@ export function createTwin(bus, { look, origin, linked }, panel, tables, picture
     write(nameOf(view, `${name} ${data.name ?? ""}`), header, rows, { about: origin(view) });
   }
 
-  function savePicture() {
-    const view = look(bus);
+  async function savePicture() {
+    const view = await whole();
     const made = view && theme && picture(bus, view, theme);
-    if (!made) return;
-    savePng(nameOf(view, name), made).catch((error) => bus.say(`The picture could not be saved: ${error.message}.`));
+    if (made) await savePng(nameOf(view, name), made);
   }
 
-  function saveVector() {
-    const view = look(bus);
+  async function saveVector() {
+    const view = await whole();
     const made = view && theme && picture(bus, view, theme);
     if (made) save(`${nameOf(view, name)}.svg`, new Blob([drawSvg(made)], { type: "image/svg+xml" }));
   }

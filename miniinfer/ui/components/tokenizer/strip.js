@@ -1,6 +1,7 @@
 // Tokens as chips, those of one piece side by side. A click selects the piece.
 
 import { h } from "../shared/dom.js";
+import { roving } from "../shared/roving.js";
 import { CONTROL, setToken, SPLIT, visible } from "../shared/tokens.js";
 import * as format from "../shared/format.js";
 
@@ -37,6 +38,9 @@ export function createStrip({ title, fact, total, tokens }, { tip, select, light
     if (at !== undefined) select(tokens[at][4]);
   });
 
+  const walk = roving(list, () => chips);
+  walk.paint();
+
   function point(el, x, y) {
     if (!el) return away();
     const token = tokens[el.dataset.pos];
@@ -51,6 +55,7 @@ export function createStrip({ title, fact, total, tokens }, { tip, select, light
 
   return {
     root,
+    stop: walk.stop,
     mark(piece) {
       chips.forEach((el, i) => el.classList.toggle("selected", piece !== null && tokens[i][4] === piece));
       const el = chips[tokens.findIndex((token) => piece !== null && token[4] === piece)];
@@ -68,7 +73,7 @@ function chip(token, i) {
   setToken(text, token);
   const el = h(
     "button",
-    { class: "chip", type: "button", "data-pos": i, "data-testid": `tok-${i}`, "data-writer": token[7] },
+    { class: "chip", type: "button", tabindex: "-1", "data-pos": i, "data-testid": `tok-${i}`, "data-writer": token[7] },
     text,
     h("span", { class: "chip-id", text: token[0] }),
   );

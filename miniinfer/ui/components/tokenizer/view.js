@@ -25,6 +25,7 @@ export function createView() {
         h("li", { title: why }, h("span", { class: "quiet small", text: name }), h("span", { class: "num", text: value })),
       ),
     );
+    made.forEach((strip) => strip.stop());
     made = data.strips.map((strip) => createStrip(strip, { tip, select, light }));
     strips.replaceChildren(...made.map((strip) => strip.root));
     show(ladder.root, data.pieces.length > 0);
@@ -49,6 +50,7 @@ export function createView() {
 
   function stop() {
     tip.hide();
+    made.forEach((strip) => strip.stop());
     ladder.stop();
   }
 

@@ -12,7 +12,8 @@ export function announcer(bus) {
   let later = 0;
 
   function paint(run) {
-    const key = `${run?.run} ${bus.cursor} ${bus.notice}`;
+    const over = run?.finished && bus.cursor === bus.last ? bus.blocked : null;
+    const key = `${run?.run} ${bus.cursor} ${bus.notice} ${over}`;
     if (!run || key === said) return;
     clearTimeout(later);
     const wait = bus.player.playing ? at + GAP - performance.now() : 0;
@@ -21,7 +22,7 @@ export function announcer(bus) {
     if (words === null) return; // the server is about to tell
     said = key;
     at = performance.now();
-    setText(root, words);
+    setText(root, [words, bus.notice === null && over].filter(Boolean).join(" "));
   }
 
   return { root, paint, stop: () => clearTimeout(later) };

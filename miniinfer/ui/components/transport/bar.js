@@ -115,7 +115,6 @@ export function createBar(bus, help) {
     setIcon(play, playing ? "pause" : "play");
     setText(playLabel, playing ? "Pause" : "Play");
     setAttr(play, "title", `${playing ? "Pause" : "Play"} (space)`);
-    setAttr(play, "aria-pressed", String(playing));
     setAttr(large, "aria-pressed", String(Boolean(bus.prefs.large)));
     root.classList.toggle("waiting", bus.target !== null);
     const atEnd = bus.cursor >= bus.last && Boolean(bus.blocked);

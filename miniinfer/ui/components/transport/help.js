@@ -1,6 +1,6 @@
 // The overview behind "?": the keys that act on this page, out of the table that binds them, and the switch for large type.
 
-import { h } from "../shared/dom.js";
+import { focused, h } from "../shared/dom.js";
 import { getKeys } from "../shared/keys.js";
 
 const EVERYWHERE = [
@@ -9,7 +9,18 @@ const EVERYWHERE = [
   [["Esc"], "close what is open"],
 ];
 
-/** {root, open(), keys: the group to bind}. The dialog is modal: the browser keeps the focus inside, Esc closes it. */
+// Streamlit's own keys, on pages that have a table.
+const TABLE = {
+  inside: true,
+  title: "In a table that has the focus (Tab)",
+  ready: () => document.querySelector("[data-testid='stDataFrame']") !== null,
+  keys: [
+    { key: [], shown: ["← ↑ ↓ →"], does: "walk from cell to cell" },
+    { key: [], shown: ["Shift", "Space"], does: "choose the row, where rows can be chosen" },
+  ],
+};
+
+/** {root, open(), groups: to bind}. The dialog is modal: the browser keeps the focus inside, Esc closes it. */
 export function createHelp() {
   const close = h("button", { type: "button", class: "close", text: "Close", "data-testid": "help-close" });
   const body = h("div", { class: "help-body" });
@@ -44,14 +55,8 @@ export function createHelp() {
     close.focus();
   }
 
-  const keys = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
-  return { root, open, keys };
-}
-
-function focused() {
-  let at = document.activeElement;
-  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
-  return at === document.body ? null : at;
+  const help = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
+  return { root, open, groups: [help, TABLE] };
 }
 
 function section(title, lines, i) {

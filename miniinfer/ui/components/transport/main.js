@@ -5,17 +5,22 @@ import { getBus } from "../shared/bus.js";
 import { listenKeys } from "../shared/keyboard.js";
 import { getKeys } from "../shared/keys.js";
 import { promptly } from "../shared/promptly.js";
+import { keepNumbers } from "../shared/numberfields.js";
 import { readTheme } from "../shared/theme.js";
 import { keepWellFormed } from "../shared/wellformed.js";
+import { createAlerts } from "./alerts.js";
 import { createBar } from "./bar.js";
 import { createHelp } from "./help.js";
 import { showLarge } from "./large.js";
+import { keepPopovers } from "./popovers.js";
 import { askForPhraseAgain } from "./readmit.js";
 import { rememberBrowser } from "./browser.js";
+import { roomOf, watchRoom } from "./room.js";
 
 const mounts = new WeakMap();
 
-export default function transport({ data, parentElement, setTriggerValue }) {
+export default function transport({ data: sent, parentElement, setTriggerValue }) {
+  const data = sent?.[0]; // ui/mount.py says why it comes in a list
   const send = promptly(setTriggerValue);
   const bus = getBus();
   let mount = mounts.get(parentElement);
@@ -25,11 +30,14 @@ export default function transport({ data, parentElement, setTriggerValue }) {
   bus.spare = { ask: (body) => send("ask", body), waits: Boolean(data?.has_driver) };
   rememberBrowser(data?.browser);
   if (data && data !== mount.data) bus.receiveFrame((mount.data = data));
-  // The server drew this page's figures for the other theme: it is asked to draw them again, once.
-  const other = data && !data.has_driver && data.dark !== dark;
-  if (other && mount.redrawn !== dark) setTimeout(() => bus.spare?.ask({}));
-  mount.redrawn = other ? dark : null;
+  // The server drew this page's figures for the other theme, or for a lower window: it is asked to draw them again, once.
+  const room = roomOf(mount.bar.root);
+  const other = data && ((!data.has_driver && data.dark !== dark) || data.room !== room);
+  const look = `${dark} ${room}`;
+  if (other && mount.redrawn !== look) setTimeout(() => bus.spare?.ask({ room }));
+  mount.redrawn = other ? look : null;
   mount.bar.paint();
+  document.getElementById("stMain")?.setAttribute("tabindex", "-1"); // the link that skips to it works; there is nothing to do on it
   return () => {
     mount.stop();
     mounts.delete(parentElement);
@@ -40,7 +48,8 @@ export default function transport({ data, parentElement, setTriggerValue }) {
 
 function build(bus, parent) {
   const mount = { bar: null, data: null, stop: null, redrawn: null, help: createHelp() };
-  parent.append(mount.help.root);
+  const alerts = createAlerts();
+  parent.append(mount.help.root, alerts.root);
   let shown = null;
   let stopPaint = null;
   // One bar for whatever the keys drive: the run, or what a page has put in its place.
@@ -62,14 +71,21 @@ function build(bus, parent) {
   use();
   const stops = [
     listenKeys(bus),
-    getKeys().add(mount.help.keys),
+    ...mount.help.groups.map((group) => getKeys().add(group)),
     keepAddress(bus),
     keepWellFormed(),
+    keepNumbers(),
     askForPhraseAgain(),
     bus.on((dirty) => (use(), shown === bus || !dirty.has("data") || mount.bar.paint())),
+    keepPopovers(),
+    watchRoom(() => {
+      const room = roomOf(mount.bar.root);
+      if (mount.data && mount.data.room !== room) bus.spare?.ask({ room });
+    }),
+    alerts.stop,
     () => stopPaint(),
     () => mount.bar.stop?.(),
   ];
-  mount.stop = () => (stops.forEach((stop) => stop()), mount.bar.root.remove(), mount.help.root.remove());
+  mount.stop = () => (stops.forEach((stop) => stop()), mount.bar.root.remove(), mount.help.root.remove(), alerts.root.remove());
   return mount;
 }

@@ -45,7 +45,9 @@ export function createRunMenu(bus) {
     setText(origin, from ? `${from} ›` : "");
     show(origin, Boolean(from));
     setText(name, run?.name ?? "No run yet");
-    button.classList.toggle("alone", Boolean(run?.mixed)); // a batch is one at a time: nothing to choose
+    const alone = Boolean(run?.mixed) || bus.offline; // a batch, or the run of a file: nothing to choose
+    button.classList.toggle("alone", alone);
+    setAttr(button, "tabindex", alone ? "-1" : null);
     setAttr(button, "title", run ? `Runs: ${from ? `${from} › ` : ""}${run.name}` : "Runs");
     show(badge, kind === "recorded" || kind === "saved");
     setText(badge, kind === "saved" ? "saved" : "recorded");

@@ -30,8 +30,9 @@ export function scale(run) {
 // Before the prefill is over its length is a guess: one pass, or a step for each prompt token.
 function prefillSteps(run) {
   if (!run) return 0;
-  const phases = run.history ? run.history.meta.map((meta) => meta.phase) : (run.meta ?? []).map(([phase]) => phase);
-  const done = phases.filter((phase) => phase === "prefill").length;
+  const steps = run.history ? run.history.meta : (run.meta ?? []);
+  let done = 0;
+  for (const step of steps) if ((run.history ? step.phase : step[0]) === "prefill") done++;
   const whole = run.history?.info.prefill === "token by token" ? run.prompt_len : 1;
-  return phases.length > done ? done : Math.max(done, whole);
+  return steps.length > done ? done : Math.max(done, whole);
 }

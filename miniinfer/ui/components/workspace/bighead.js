@@ -4,14 +4,15 @@ import { explorable, spoken } from "../shared/explore.js";
 import { plural } from "../shared/format.js";
 import { short, visible } from "../shared/tokens.js";
 import { cellLines } from "./celllines.js";
-import { createCanvas, createImage, hatch, hatchAll, pointIn, setFont } from "../shared/canvas.js";
+import { createCanvas, hatch, hatchAll, pointIn, setFont } from "../shared/canvas.js";
+import { HeadPixels } from "./headpixels.js";
 import { capacity, headWindow, MOST_ROWS } from "./window.js";
 
 const MIN_LABEL = 12; // px between two token labels
 
 export function createBigHead(bus) {
   const canvas = createCanvas({ label: "", testid: "attention-head-map", className: "big" });
-  const image = createImage();
+  const image = new HeadPixels();
   let last = { view: null, theme: null };
   let g = null;
 
@@ -88,29 +89,22 @@ export function createBigHead(bus) {
 
   function pixels(context, { history, ctx }, theme) {
     const n = g.to - g.from;
-    const size = Math.min(n, Math.max(1, Math.floor(g.cell * n * canvas.dpr)));
-    const most = new Uint8Array(size * size);
-    const unknown = [];
+    const per = Math.min(1, g.cell * canvas.dpr);
     const skip = bus.prefs.hideFirst ? 1 : 0;
-    const pooled = n > MOST_ROWS ? history.pooled.get(bus.head.join(".")) : null;
-    for (let i = 0; i < n; i++) {
-      const line = Math.floor((i * size) / n) * size;
-      const row = history.row(...bus.head, g.from + i);
-      if (!row) {
-        if (pooled && i < pooled.to) cells(most, line, size, n, pooled, i, skip);
-        else unknown.push(i);
-        continue;
-      }
-      for (let k = Math.max(g.from, skip), to = g.from + i; k <= to; k++) {
-        const at = line + (n === size ? k - g.from : Math.floor(((k - g.from) * size) / n));
-        if (row[k] > most[at]) most[at] = row[k];
-      }
-    }
-    const out = image.pixels(size, size);
-    const table = theme.ramps.attention.rgba;
-    for (let y = 0; y < size; y++)
-      for (let x = 0; x < size; x++) out[y * image.stride + x] = x <= y ? table[most[y * size + x]] : 0;
-    image.draw(context, g.x, g.y, g.cell * n, g.cell * n);
+    image.update({
+      history,
+      head: bus.head,
+      first: g.from,
+      n,
+      capacity: g.size,
+      per,
+      row: (i) => history.row(...bus.head, g.from + i),
+      pooled: n > MOST_ROWS ? (history.pooled.get(bus.head.join(".")) ?? null) : null,
+      skip,
+      table: theme.ramps.attention.rgba,
+    });
+    image.draw(context, g.x, g.y, g.cell, per);
+    const { unknown } = image;
     hatchAll(
       context,
       unknown.map((i) => [g.x, g.y + i * g.cell, (i + 1) * g.cell, g.cell]),
@@ -119,18 +113,6 @@ export function createBigHead(bus) {
     );
     if (unknown.length) missing(context, unknown.length, theme);
     if (skip && g.from === 0) hatch(context, g.x, g.y, g.cell, ctx * g.cell, theme.line2, 6);
-  }
-
-  // A row of a long pattern, from the cells it lies in.
-  function cells(most, line, size, n, { cell, size: across, cells: values }, i, skip) {
-    const y = Math.floor(i / cell);
-    for (let c = 0; c <= y; c++) {
-      const value = values[y * across + c];
-      const to = Math.min(i, (c + 1) * cell - 1);
-      if (!value || (skip && c === 0)) continue;
-      for (let at = Math.floor((c * cell * size) / n); at <= Math.floor((to * size) / n); at++)
-        if (value > most[line + at]) most[line + at] = value;
-    }
   }
 
   // Said in the empty upper triangle.

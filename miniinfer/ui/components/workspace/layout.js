@@ -6,6 +6,7 @@ import { panelOfAddress } from "../shared/link.js";
 
 const MIN = { columns: 260, rows: 190 };
 const NARROW = 760; // px
+const SLIM = 480;
 const RESIZE = {
   inside: true,
   title: "On a line between panels",
@@ -84,6 +85,7 @@ export function createLayout(bus, host, panels) {
     fitted = performance.now();
     const narrow = host.clientWidth > 0 && host.clientWidth < NARROW;
     root.classList.toggle("narrow", narrow && filled === null);
+    root.classList.toggle("slim", narrow && host.clientWidth < SLIM && filled === null);
     for (const [bar, part] of [[columns, panels.next.root.offsetWidth / root.clientWidth], [rows, panels.kv.root.offsetHeight / root.clientHeight]])
       setAttr(bar, "aria-valuenow", Math.round(100 * (part || 0)));
     const room = Math.floor((window.innerHeight - pageTop(host)) / zoomOf(host));

@@ -3,6 +3,7 @@
 import { bar, h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { sourceMark } from "../shared/provenance.js";
+import { roving } from "../shared/roving.js";
 import { quoted, setToken, tokenText } from "../shared/tokens.js";
 import { createCumulative } from "./cumulative.js";
 import { CUTS } from "./cuts.js";
@@ -46,6 +47,7 @@ export function createNext(bus) {
   const content = h("div", { class: "next-content" }, head, box, rest, cumulative.root, hint);
   panel.body.append(h("div", { class: "bar" }, context, h("span", { class: "gap" }), entropy, mark), content);
   const rows = [];
+  const walk = roving(list, () => rows, "down");
   let now = { view: null, next: null };
   let moved = false;
 
@@ -144,6 +146,7 @@ export function createNext(bus) {
     rows.forEach(
       (row, i) => (show(row, i < next.ids.length), i < next.ids.length && paintRow(row, next, i, scale, view)),
     );
+    walk.paint();
     paintRest(next, scale, view.info);
     cumulative.paint(next, view);
     paintHint(null);
@@ -230,7 +233,7 @@ export function createNext(bus) {
     cumulative.hover(at);
   }
 
-  return { root: panel.root, panel, paint, hover, settle };
+  return { root: panel.root, panel, paint, hover, settle, stop: walk.stop };
 }
 
 const cells = () => [
@@ -241,7 +244,7 @@ const cells = () => [
 ];
 
 function candidate(i) {
-  const row = h("button", { class: "cand", type: "button", "data-testid": `candidate-${i}` }, ...cells());
+  const row = h("button", { class: "cand", type: "button", tabindex: "-1", "data-testid": `candidate-${i}` }, ...cells());
   row.firstChild.append(h("span", { class: "tok", dir: "auto" }));
   row.index = i;
   return row;

@@ -46,10 +46,7 @@ export function createReads(bus) {
       );
     }
     const { tokens } = view.history;
-    const best = Array.from({ length: view.q + 1 }, (_, k) => k)
-      .filter((k) => !(bus.prefs.hideFirst && k === 0))
-      .sort((a, b) => values.share(b) - values.share(a))
-      .slice(0, MOST)
+    const best = largest(values, bus.prefs.hideFirst ? 1 : 0, view.q)
       .filter((k, i) => values.share(k) > (i < 3 ? 0 : 0.001)); // spread over thousands of tokens, the best are small too
     who.replaceChildren(
       tokenText(tokens[view.q], view.selected === null ? "now" : "picked"),
@@ -67,6 +64,19 @@ export function createReads(bus) {
   }
 
   return { line, list, paint, hover };
+}
+
+/** The MOST positions from..to with the largest weights, the largest first, of equal ones the first. */
+function largest(values, from, to) {
+  const best = [];
+  for (let k = from; k <= to; k++) {
+    const share = values.share(k);
+    if (best.length === MOST && !(share > best[MOST - 1].share)) continue;
+    let at = Math.min(best.length, MOST - 1);
+    for (; at > 0 && share > best[at - 1].share; at--) best[at] = best[at - 1];
+    best[at] = { k, share };
+  }
+  return best.map(({ k }) => k);
 }
 
 function row(bus, i) {

@@ -1,9 +1,8 @@
 // The tokens: prompt and output as chips. Underlined: through the model in this step. Ringed: chosen by it.
 
 import { h, setAttr, setText, show, toggle } from "../shared/dom.js";
-import { WALK } from "../shared/explore.js";
 import * as format from "../shared/format.js";
-import { bindWithin } from "../shared/keys.js";
+import { roving } from "../shared/roving.js";
 import { inkOn } from "../shared/scales.js";
 import { CONTROL, setToken, SPLIT, visible } from "../shared/tokens.js";
 import { ahead, probabilityOf } from "./look.js";
@@ -60,11 +59,7 @@ export function createStrip(bus) {
     const chip = target.closest(".chip");
     if (chip) choose(Number(chip.dataset.pos));
   });
-  // Arrows alone step the run; with shift they walk along the tokens.
-  const unbind = bindWithin(list, WALK, {
-    move: ({ key, target }) => walk(key, chips.indexOf(target.closest(".chip"))),
-    far: ({ key }) => focus(key === "Home" ? chips[0] : chips.findLast((chip) => !chip.hidden)),
-  });
+  const walk = roving(list, () => chips);
 
   function more(testid, pos) {
     const go = () => {
@@ -78,18 +73,6 @@ export function createStrip(bus) {
     if (!chip) return bus.setHover(null);
     const pos = Number(chip.dataset.pos);
     bus.setHover({ src: "strip", key: `strip:${pos}`, pos, x, y });
-  }
-
-  function walk(key, here) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
-    if (here < 0 || !step) return false;
-    focus(chips[here + step]);
-  }
-
-  function focus(chip) {
-    if (!chip || chip.hidden) return;
-    chips.forEach((other) => setAttr(other, "tabindex", other === chip ? "0" : "-1"));
-    chip.focus();
   }
 
   function choose(pos) {
@@ -120,6 +103,7 @@ export function createStrip(bus) {
     while (low + chips.length < to) add(view, low + chips.length);
     list.classList.toggle("compact", end > COMPACT);
     for (let i = 0; i < chips.length; i++) style(view, theme, low + i, to);
+    walk.paint();
     show(earlier, low > 0);
     setText(earlier, `${format.plural(low, "earlier token")}`);
     show(later, to < end);
@@ -163,7 +147,7 @@ export function createStrip(bus) {
     setToken(text, token);
     const chip = h(
       "button",
-      { class: "chip", type: "button", tabindex: chips.length ? "-1" : "0", "data-pos": pos, "data-testid": `token-${pos}` },
+      { class: "chip", type: "button", tabindex: "-1", "data-pos": pos, "data-testid": `token-${pos}` },
       text,
       h("span", { class: "chip-id", text: token[0] }),
     );
@@ -244,7 +228,7 @@ export function createStrip(bus) {
   observer.observe(list);
   document.fonts.addEventListener("loadingdone", again);
   const stop = () => {
-    unbind();
+    walk.stop();
     observer.disconnect();
     document.fonts.removeEventListener("loadingdone", again);
   };

@@ -38,7 +38,7 @@ export function createWorkspace(bus, parent) {
   const twins = createTwins(bus, panels);
   const tooltip = createTooltip(bus);
   const layout = createLayout(bus, root, panels);
-  root.append(notices.root, layout.root, tooltip.root);
+  root.append(h("h1", { class: "sr", text: "Workspace" }), notices.root, layout.root, tooltip.root);
 
   let theme = null;
   const all = Object.values(panels);

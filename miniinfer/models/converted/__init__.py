@@ -1,0 +1,1 @@
+"""Weights as products read them, kept on disk, so that a second start converts nothing."""

@@ -1,0 +1,64 @@
+"""Measurements as JSON and back: the same records, and nothing else is ever made of a text."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from miniinfer.errors import BadInputError
+from miniinfer.measure.plain import KINDS, from_text, to_text
+from miniinfer.measure.records import (
+    CacheOff,
+    Curve,
+    LengthTime,
+    OnOff,
+    PrecisionComparison,
+    PrecisionRun,
+    PrecisionToken,
+    TokenCost,
+)
+from tests.measure.helpers import comparison, stats, step_times
+
+PRECISION = PrecisionRun("float32", 4, 2, 1, None, 3.5, stats(2), 1.0, 0.0, 0.0, (PrecisionToken(7, 0.5, {7: 0.25}),))
+RESULTS: dict[str, Any] = {
+    "times": (step_times("prefill", 5), step_times()), "backends": comparison(),
+    "curve": Curve((TokenCost(8, 4, 2, 1),), (LengthTime(8, stats(3), 1.5),)),
+    "cache_off": CacheOff(5, (1, 2), (1, 3), 0.5, 0.25, (OnOff(8, stats(1), stats(2), 2.0, 0.1, 0.2),)),
+    "precision": PrecisionComparison(5, 0.8, (PRECISION,), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("view", sorted(KINDS))
+def test_a_result_comes_back_as_it_was(view: str) -> None:
+    again = from_text(view, to_text(RESULTS[view]))
+    assert again == RESULTS[view]
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=6), x, max_size=3), max_leaves=5,
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.sampled_from(sorted(KINDS)), anything, st.integers(0, 600), st.text(max_size=3))
+def test_damage_is_never_more_than_a_sentence(view: str, value: Any, at: int, put_in: str) -> None:
+    whole = to_text(RESULTS[view])
+    within = json.loads(whole)
+    if isinstance(within, dict):
+        within[sorted(within)[at % len(within)]] = value
+    cut = whole[:at] + put_in + whole[at + 1 :]
+    for text in (json.dumps(value), json.dumps(within), whole[:at], cut, "[" * 10_000):
+        with suppress(BadInputError):
+            found = from_text(view, text)
+            assert from_text(view, to_text(found)) == found or "NaN" in text
+
+
+def test_a_view_that_keeps_nothing() -> None:
+    with pytest.raises(BadInputError, match="damaged"):
+        from_text("calibration", "{}")
