@@ -14,14 +14,7 @@ from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.saving.came_back import came_back
 from miniinfer.ui.saving.form import copies_of, highest_number, info_of, known_steps, path_to, saved_form
-from miniinfer.ui.saving.model_of_run import (
-    check_loaded,
-    check_model_file,
-    is_of,
-    key_of,
-    saved_model,
-    where_it_is_now,
-)
+from miniinfer.ui.saving.model_of_run import check_loaded, check_model_file, is_of, key_of, saved_model, where_it_is_now
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID, SavedRuns, new_token
 from miniinfer.ui.saving.share import SavedShare
 from miniinfer.ui.saving.view import SavedView, Wanted, saved_view

@@ -74,15 +74,16 @@ class SessionMemory(ABC):
         while len(self.timeline) > MAX_RUNS:
             self._let_go(next(iter(self.timeline)))
 
-    def with_room(self, work: Callable[[], T]) -> T:
-        """Do what may need blocks of this session's KV cache. When it is full, the oldest of the other runs go out of
-        memory, as far as they come back when they are opened; with none left, OutOfBlocksError says what to do."""
+    def with_room(self, work: Callable[[], T], *kept: Run) -> T:
+        """Do what may need blocks of this session's KV cache. When it is full, the oldest runs but the one in view and
+        `kept` go out of memory, as far as they come back when they are opened; with none left, OutOfBlocksError says
+        what to do."""
         while True:
             try:
                 return work()
             except OutOfBlocksError as error:
-                current = self.timeline.current
-                others = [run for run in self.timeline if isinstance(run, LiveRun) and run is not current]
+                stay = (self.timeline.current, *kept)
+                others = [run for run in self.timeline if isinstance(run, LiveRun) and run not in stay]
                 going = next((run for run in others if run.seq.block_table and self.keeper.keeps(run)), None)
                 if going is None and error.__cause__ is not None:
                     raise  # the machine has no memory left, whatever this tab may have
@@ -108,6 +109,16 @@ class SessionMemory(ABC):
                 self._release([self.timeline.remove(run_id)])
             if not len(self.timeline):
                 self.show_example()
+
+    def rename(self, run_id: str, name: str) -> bool:
+        """Give a live run a name of the user's, in one line. False if it is not here, or there is no name."""
+        with self.lock:
+            run = self.timeline.get(run_id) if run_id in self.timeline else None
+            if not isinstance(run, LiveRun) or not short_name(name):
+                return False
+            run.info = replace(run.info, name=short_name(name))
+            self.keeper.changed(run)
+            return True
 
     def show_example(self) -> None:
         """Something to look at: the first step of the recorded run."""

@@ -6,7 +6,6 @@ import math
 import threading
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -153,7 +152,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(edit.step)
             work = partial(run.fork, edit, self.timeline.new_id(), branch_name(run, edit))
-            branch = self.with_room(lambda: self.in_engine(work))
+            branch = self.with_room(lambda: self.in_engine(work), run)
             self._add(branch, cursor=edit.step)
             self.note = leaves(looked, run, edit)
 
@@ -162,19 +161,9 @@ class Session(SessionEngine, SessionMemory, SessionView):
         with self.lock:
             looked, run = self.timeline.current, self._trunk(step)
             work = partial(force_tokens, run, step, token_ids, self.timeline.new_id(), name)
-            branch = self.with_room(lambda: self.in_engine_in_parts(work))
+            branch = self.with_room(lambda: self.in_engine_in_parts(work), run)
             self._add(branch, cursor=len(branch.steps))
             self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
-
-    def rename(self, run_id: str, name: str) -> bool:
-        """Give a live run a name of the user's, in one line. False if it is not here, or there is no name."""
-        with self.lock:
-            run = self.timeline.get(run_id) if run_id in self.timeline else None
-            if not isinstance(run, LiveRun) or not short_name(name):
-                return False
-            run.info = replace(run.info, name=short_name(name))
-            self.keeper.changed(run)
-            return True
 
     def _trunk(self, step: int) -> LiveRun:
         """The run that this step of the current one belongs to, about to branch: a look into a step is over."""

@@ -249,7 +249,7 @@ def test_what_is_wrong_with_a_model_stands_in_the_log_and_visitors_read_what_the
     host, fails = ModelHost(guarded("verifier")), []
     monkeypatch.setattr("miniinfer.models.loader.load_model", lambda *args, **kwargs: (_ for _ in ()).throw(fails[-1]))
     said = []
-    for error in (ModelFileError("/home/somebody/a.gguf is\ncut."), BadInputError("There is no CUDA device here.")):
+    for error in (ModelFileError("/home/somebody/a.gguf is cut."), BadInputError("There is no CUDA device here.")):
         fails.append(error)
         host._load(ModelKey())
         said.append(host.status(ModelKey()).text)
@@ -257,7 +257,7 @@ def test_what_is_wrong_with_a_model_stands_in_the_log_and_visitors_read_what_the
         "The model could not be loaded on this server: its log says why to whoever hosts it.",
         "There is no CUDA device here.",
     ]
-    assert [record.getMessage() for record in caplog.records] == ['model failed: "/home/somebody/a.gguf is\\ncut."']
+    assert [record.getMessage() for record in caplog.records] == ['model failed: "/home/somebody/a.gguf is cut."']
 
 
 def test_health_says_when_the_model_failed_without_saying_where_it_lies(monkeypatch):
