@@ -16,6 +16,7 @@ from miniinfer.config import EngineConfig, ModelConfig, SamplingParams
 from miniinfer.engine.backend import Backend, ChooseBackend, always_torch, backend_of
 from miniinfer.engine.engine import Engine
 from miniinfer.engine.sequence import Sequence as EngineSequence
+from miniinfer.engine.step_parts import advanced_in_parts
 from miniinfer.engine.weights import ModelLike, Weights
 from miniinfer.errors import BadInputError
 from miniinfer.measure.progress import Measurement, Progress
@@ -77,8 +78,12 @@ def sequences_at(
     trunk = engine.add_request(stretched(ids, max(lengths)), params)
     while trunk.num_output_tokens == 0:
         done = trunk.num_computed_tokens
-        yield Progress(f"filling the cache, {done:,} of {trunk.num_prompt_tokens:,} tokens", done / max(lengths))
-        engine.step(only=trunk)
+        said = Progress(f"filling the cache, {done:,} of {trunk.num_prompt_tokens:,} tokens", done / max(lengths))
+        yield said
+        state = engine.begin_step(only=trunk)
+        assert state is not None  # it has not ended: it has no output yet
+        for _ in advanced_in_parts(engine, state):  # nobody takes its time
+            yield said
     forks = [engine.fork(trunk, length, params=params) for length in lengths]
     engine.release(trunk)
     return forks

@@ -47,11 +47,13 @@ class RunLine:
 class RunStore:
     """Saved runs in one file. Every method raises StoreError, one sentence, if the file cannot be used."""
 
-    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, *, hidden: bool = False) -> None:
+        """hidden: sentences do not say where the file lies, for strangers read them."""
         self.path = path
+        self._name = "The saved runs of this server" if hidden else f"Saved runs ({path})"
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._db, self.read_only = open_file(path)
+        self._db, self.read_only = open_file(path, self._name)
         self._file = os.stat(path).st_ino
 
     @property
@@ -94,7 +96,7 @@ class RunStore:
             except (sqlite3.Error, UnicodeError, StoreError) as error:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
-                raise store_error(self.path, error) from error
+                raise store_error(self._name, error) from error
 
     def _refuse_new(self, rows: list[tuple[Any, ...]], batches: list[tuple[Any, ...]]) -> None:
         known = [("SELECT 1 FROM runs WHERE session = ? AND run_id = ?", row[:2]) for row in rows]
@@ -202,7 +204,7 @@ class RunStore:
             try:
                 return self._used()
             except sqlite3.Error as error:
-                raise store_error(self.path, error) from error
+                raise store_error(self._name, error) from error
 
     def close(self) -> None:
         with self._lock:
@@ -215,14 +217,14 @@ class RunStore:
             except UnicodeError as error:
                 raise StoreError("Half of a character is in no saved run: type another text.") from error
             except sqlite3.Error as error:
-                raise store_error(self.path, error) from error
+                raise store_error(self._name, error) from error
 
     def _write(self, sql: str, *values: object) -> None:
         with self._lock:
             try:
                 self._db.execute(sql, values)
             except (sqlite3.Error, UnicodeError) as error:
-                raise store_error(self.path, error) from error
+                raise store_error(self._name, error) from error
 
 
 __all__ = ["MAX_BYTES", "RunLine", "RunRefusedError", "RunStore", "StoreError"]

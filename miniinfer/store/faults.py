@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 
 from miniinfer.errors import MiniInferError
 
@@ -24,11 +23,11 @@ def not_writable(error: Exception) -> bool:
     return isinstance(error, PermissionError) or any(words in str(error).lower() for words in NOT_WRITABLE)
 
 
-def store_error(path: Path, error: Exception) -> StoreError:
+def store_error(name: str, error: Exception) -> StoreError:
     """The sentence for what SQLite or the system has raised; one that is a sentence already stays it."""
     if isinstance(error, StoreError):
         return error
-    text = str(error)
+    text = str(getattr(error, "strerror", None) or error)  # of a file: without its path
     if isinstance(error, UnicodeError):
         return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
     if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:
@@ -44,4 +43,4 @@ def store_error(path: Path, error: Exception) -> StoreError:
     else:
         way_out = text
     going_on = "What is on screen goes on, but is not saved until then."
-    return StoreError(f"Saved runs ({path}): {way_out}. {going_on}")
+    return StoreError(f"{name}: {way_out}. {going_on}")

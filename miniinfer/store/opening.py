@@ -34,16 +34,17 @@ ORPHANS = (
 NOBODYS = "DELETE FROM owners WHERE session NOT IN (SELECT session FROM runs UNION SELECT session FROM batches)"
 
 
-def open_file(path: Path) -> tuple[sqlite3.Connection, bool]:
-    """A connection for any thread, and whether it is for reading alone. Raises StoreError, one sentence."""
+def open_file(path: Path, name: str) -> tuple[sqlite3.Connection, bool]:
+    """A connection for any thread, and whether it is for reading alone. name: what a sentence calls the file. Raises
+    StoreError, one sentence."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = _connect(str(path))
-        _prepare(db, path)
+        _prepare(db, name)
     except (OSError, sqlite3.Error) as error:
         reading = _for_reading(path) if not_writable(error) else None
         if reading is None:
-            raise store_error(path, error) from error
+            raise store_error(name, error) from error
         return reading, True
     return db, False
 
@@ -69,11 +70,11 @@ def _for_reading(path: Path) -> sqlite3.Connection | None:
         return None
 
 
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
+def _prepare(db: sqlite3.Connection, name: str) -> None:
     version = _version(db)
     if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{path} was written by a newer MiniInfer (version {version} of its format): use that one, or "
+            f"{name} were written by a newer MiniInfer (version {version} of its format): use that one, or "
             "set MINIINFER_HOME to another folder."
         )
     db.execute("PRAGMA journal_mode=WAL")

@@ -70,7 +70,8 @@ class RunWriter:
                     lambda: self._pending or self._hurry or self._closed, RETRY_SECONDS if self._unsaved else None
                 )
                 if self._pending and not self._closed:
-                    settle = max(SETTLE_SECONDS, self._took / MOST_OF_TIME)
+                    # A write that waited for a locked file took long, and says nothing of how long the next one takes.
+                    settle = max(SETTLE_SECONDS, min(self._took / MOST_OF_TIME, RETRY_SECONDS))
                     wait = max(ANSWER_SECONDS, wrote + settle - time.monotonic())
                     self._wake.wait_for(lambda: self._hurry or self._closed, wait)
                 batch, self._pending, self._hurry = self._pending, {}, False

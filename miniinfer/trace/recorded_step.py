@@ -1,8 +1,7 @@
-"""A step in parts, between which other sequences take their turns, and one of one sequence that a recorder watches."""
+"""One step of one sequence under the eyes of a recorder, in parts between which other sequences take their turns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from miniinfer.trace.parts import Parts
@@ -10,38 +9,14 @@ from miniinfer.trace.parts import Parts
 if TYPE_CHECKING:
     from miniinfer.engine.engine import Engine
     from miniinfer.engine.sequence import Sequence
-    from miniinfer.engine.stage import Observer
     from miniinfer.engine.state import StepState
     from miniinfer.trace.recorder import Recorder
-
-SHORT_STEP = 8  # tokens: a step of so many takes no longer than one layer of a long prompt
-
-
-def advanced_in_parts(
-    engine: Engine, state: StepState, observer: Observer | None = None, resumed: Callable[[], object] | None = None
-) -> Parts[StepState]:
-    """Take a step that was just begun to its end; it is committed then.
-
-    A step of many tokens stops before each layer; what its parts compute is what one go computes. Given up in between,
-    nothing has happened. resumed: called each time that it goes on.
-    """
-    engine.advance(state, until=1, observer=observer)  # `schedule`, which says how many tokens they are
-    if sum(part.num_tokens for part in state.scheduled) > SHORT_STEP:
-        program = engine.program
-        for stop in (index for index, stage in enumerate(program) if stage.name == "attn_norm"):
-            engine.advance(state, until=stop, observer=observer)
-            try:
-                yield stop / len(program)
-            except GeneratorExit:
-                engine.abandon(state)
-                raise
-            if resumed is not None:
-                resumed()
-    return engine.advance(state, observer=observer)
 
 
 def recorded_step(engine: Engine, seq: Sequence, recorder: Recorder) -> Parts[StepState | None]:
     """The committed step, None if there is nothing to do; `recorder.record` then gives what it saw."""
+    from miniinfer.engine.step_parts import advanced_in_parts
+
     recorder.start()
     state = engine.begin_step(only=seq)
     return None if state is None else (yield from advanced_in_parts(engine, state, recorder, recorder.resume))

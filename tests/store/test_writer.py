@@ -1,6 +1,8 @@
 """Saving in the background: the newest state wins, nothing is lost at the end, a failure is said and got over."""
 
+import itertools
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -80,6 +82,20 @@ def test_a_failure_is_said_and_the_next_save_takes_it_back(store, monkeypatch):
     assert writer.flush()
     assert writer.problem is None
     assert store.load("s1", "r1") == saved("r1")
+    writer.close()
+
+
+def test_a_write_that_waited_for_a_locked_file_does_not_hold_up_the_next(monkeypatch):
+    hours = itertools.count(step=10_000.0)
+    monkeypatch.setattr(writer_module, "time", SimpleNamespace(monotonic=lambda: next(hours)))
+    monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.01)
+    saves, written = [], threading.Event()
+    writer = RunWriter(lambda runs: (saves.append(runs), written.set()))
+    for cursor in range(2):
+        written.clear()
+        writer.changed("r1", lambda cursor=cursor: saved("r1", cursor=cursor))
+        assert written.wait(30), "by itself, without a flush"
+    assert [runs[0].cursor for runs in saves] == [0, 1]
     writer.close()
 
 

@@ -15,7 +15,6 @@ from miniinfer.config import EngineConfig
 from miniinfer.errors import BadInputError
 from miniinfer.trace.batch.records import AloneComparison, BatchStep
 from miniinfer.trace.batch.run import BatchRun
-from miniinfer.trace.recorded_step import advanced_in_parts
 
 if TYPE_CHECKING:
     import torch
@@ -38,6 +37,7 @@ def alone_steps(run: BatchRun, request_id: str) -> Iterator[float | AloneCompari
     """The same, one engine step a turn or a part of a long one, so that others can run in between: the share that is
     done, and last the comparison."""
     from miniinfer.engine.engine import Engine
+    from miniinfer.engine.step_parts import advanced_in_parts
 
     request = run.trace.request(request_id)
     places = _places(run.steps, request_id)

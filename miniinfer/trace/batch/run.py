@@ -16,7 +16,6 @@ from miniinfer.errors import BadInputError, MiniInferError, OutOfBlocksError
 from miniinfer.trace.batch.records import BatchStep, BatchTrace, BlockGrid, LaneState
 from miniinfer.trace.batch.settings import BatchRequest, BatchSettings, check_requests
 from miniinfer.trace.parts import Parts, finished
-from miniinfer.trace.recorded_step import advanced_in_parts
 from miniinfer.trace.records import TokenInfo
 
 if TYPE_CHECKING:
@@ -107,6 +106,7 @@ class BatchRun:
 
     def step_in_parts(self) -> Parts[bool]:
         """The same step: with many tokens it stops before each layer, so that others' steps come in between."""
+        from miniinfer.engine.step_parts import advanced_in_parts
         from miniinfer.trace.batch.step import batch_step
 
         if self.finished:

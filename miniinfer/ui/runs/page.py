@@ -189,9 +189,10 @@ def _chosen(session: Session, saved: SavedRuns, line: RunLine) -> None:
         if renamed:
             _act(lambda: rename_run(session, saved, token, run_id, name), None)
             st.rerun()
+        others = "for every other browser it opens a copy" if saved.shared else "the link opens a copy"
         st.caption(
-            f"Link to this run at step {cursor}. In a tab that has it open already, the run stays there and the link "
-            "opens a copy; anybody with access to this server can follow it."
+            f"Link to this run at step {cursor}. In a tab that has it open already, the run stays there and {others}; "
+            "anybody with access to this server can follow it."
         )
         st.code(link, language=None)
 

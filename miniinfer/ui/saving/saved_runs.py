@@ -61,7 +61,7 @@ class SavedRuns:
             if self._store is None and again:
                 self._tried = time.monotonic()
                 try:
-                    self._store = RunStore(self._path())
+                    self._store = RunStore(self._path(), hidden=self.shared)
                     self._failed = None
                 except MiniInferError as error:
                     self._failed = str(error)

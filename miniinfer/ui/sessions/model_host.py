@@ -6,6 +6,8 @@ Nothing here imports torch until the first model is asked for, so that the page 
 from __future__ import annotations
 
 import gc
+import json
+import logging
 import sys
 import threading
 import time
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import streamlit as st
 
-from miniinfer.errors import BadInputError, MiniInferError, NoMemoryError
+from miniinfer.errors import BadInputError, FetchError, MiniInferError, ModelFileError, NoMemoryError
 from miniinfer.models.file_state import file_state
 from miniinfer.models.registry import MODELS
 from miniinfer.ui.hosting.hosting import Hosting, get_hosting
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from miniinfer.models.loader import LoadedModel
 
 FIRST_PAGE_SECONDS = 1.0
+
+_log = logging.getLogger("miniinfer.models")
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,8 @@ class ModelHost:
                 NATIVE.look()
                 self._warm_up(model)
             except MiniInferError as error:
-                self._set(key, ModelStatus("failed", str(error)))
+                of_files = isinstance(error, ModelFileError | FetchError)
+                self._set(key, ModelStatus("failed", self._said(str(error)) if of_files else str(error)))
                 return
             except Exception as error:
                 from miniinfer.engine.machine_faults import machine_fault
@@ -190,7 +195,7 @@ class ModelHost:
                     text = "This machine has too little free memory for this model: choose packed, or a smaller one."
                 elif fault is not None:
                     text = str(fault)
-                self._set(key, ModelStatus("failed", text))
+                self._set(key, ModelStatus("failed", text if no_memory else self._said(text)))
                 if no_memory:
                     return
                 raise
@@ -217,6 +222,13 @@ class ModelHost:
             configure()
             with PAGE_FIRST.before_imports(), no_garbage_meanwhile():
                 import torch  # noqa: F401 - the longest of what loading a model needs
+
+    def _said(self, reason: str) -> str:
+        """Where strangers read it, the reason stands in the log alone: it may name files of this machine."""
+        if self.hosting.local_paths:
+            return reason
+        _log.warning("model failed: %s", json.dumps(reason))
+        return "The model could not be loaded on this server: its log says why to whoever hosts it."
 
     def _warm_up(self, model: LoadedModel) -> None:
         """One short run, thrown away: the first products of a process pay for thread pools and kernels."""

@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.errors import BadInputError
+from miniinfer.errors import BadInputError, ModelFileError
 from miniinfer.figures.workspace import Selection
 from miniinfer.hosting import Hosting, guarded
 from miniinfer.store.saved_run import SavedModel
@@ -18,6 +18,7 @@ from miniinfer.ui.ask import Ask
 from miniinfer.ui.hosting import hosting as hosting_module
 from miniinfer.ui.hosting.health import health_of
 from miniinfer.ui.hosting.hosting import why_closed
+from miniinfer.ui.saving.saved_runs import SavedRuns
 from miniinfer.ui.sessions.model_host import ModelHost, ModelKey
 from miniinfer.ui.sessions.open_sessions import OpenSessions
 from miniinfer.ui.sessions.session import Session
@@ -164,6 +165,16 @@ def test_who_has_saved_enough_goes_on_unsaved_and_the_others_save(hosted, host, 
     other.close()
 
 
+def test_visitors_do_not_read_where_the_file_lies(host, tmp_path):
+    (tmp_path / "secret").write_text("")
+    session = Session(host, SavedRuns(lambda: tmp_path / "secret" / "runs.sqlite3", shared=True))
+    session.go_live()
+    session.step_to(2, math.inf)
+    assert session.keeper.problem.startswith("The saved runs of this server: ")
+    assert "secret" not in session.keeper.problem
+    session.close()
+
+
 def test_a_new_tab_begins_with_the_precision_that_the_host_chose(monkeypatch):
     host = ModelHost(Hosting(device="cpu", dtype="packed"))
     monkeypatch.setattr(host, "request", lambda key, session_id: None)
@@ -232,6 +243,21 @@ def test_health_says_that_the_device_stopped_until_a_step_is_made_again(session,
     session.handle(Ask(2, "r1", want=2, cursor=2))
     found = health_of(session.host, 1.0, saving=False)
     assert (found["status"], found["device"], found["saving"]) == ("ok", "ok", "failing"), "everything else goes on"
+
+
+def test_what_is_wrong_with_a_model_stands_in_the_log_and_visitors_read_what_they_chose_wrongly(monkeypatch, caplog):
+    host, fails = ModelHost(guarded("verifier")), []
+    monkeypatch.setattr("miniinfer.models.loader.load_model", lambda *args, **kwargs: (_ for _ in ()).throw(fails[-1]))
+    said = []
+    for error in (ModelFileError("/home/somebody/a.gguf is\ncut."), BadInputError("There is no CUDA device here.")):
+        fails.append(error)
+        host._load(ModelKey())
+        said.append(host.status(ModelKey()).text)
+    assert said == [
+        "The model could not be loaded on this server: its log says why to whoever hosts it.",
+        "There is no CUDA device here.",
+    ]
+    assert [record.getMessage() for record in caplog.records] == ['model failed: "/home/somebody/a.gguf is\\ncut."']
 
 
 def test_health_says_when_the_model_failed_without_saying_where_it_lies(monkeypatch):
