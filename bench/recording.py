@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from bench import report, setting
 from bench.report import Figure
@@ -57,7 +60,7 @@ def step_times(model: LoadedModel, context: int, rounds: int) -> list[Figure]:
 
 
 def trace_bytes(model: LoadedModel, tokens: int, prompt_length: int) -> list[Figure]:
-    """The arrays of a trace by kind, and all memory that Python and numpy took on the way (views count their base)."""
+    """The arrays of a trace by kind, and all memory that Python, numpy and, for those arrays, torch took on the way."""
     setting.step_until(setting.live_run(model, 2), 4)  # imports and tables that are made once belong to no trace
     run = setting.live_run(model, prompt_length)
     gc.collect()
@@ -70,19 +73,29 @@ def trace_bytes(model: LoadedModel, tokens: int, prompt_length: int) -> list[Fig
         tracemalloc.stop()
     parts = [record.sequences[0] for record in run.records]
     bar = MOST_BYTES if tokens == TRACE_TOKENS else None
-    by_kind = {
-        "q": sum(p.q.nbytes for p in parts if p.q is not None),
-        "final_norm": sum(p.final_norm.nbytes for p in parts),
-        "norms of K and V": sum(p.kv_norms.nbytes for p in parts),
-        "pooled maps of the prompt": sum(p.pooled.maps.nbytes for p in parts if p.pooled is not None),
+    kept: dict[str, list[np.ndarray[Any, Any]]] = {
+        "q": [p.q for p in parts if p.q is not None],
+        "final_norm": [p.final_norm for p in parts],
+        "norms of K and V": [p.kv_norms for p in parts],
+        "pooled maps of the prompt": [p.pooled.maps for p in parts if p.pooled is not None],
     }
+    by_kind = {kind: sum(array.nbytes for array in of_kind) for kind, of_kind in kept.items()}
     arrays = sum(by_kind.values())
+    taken += sum(array.nbytes for of_kind in kept.values() for array in of_kind if not _is_numpys(array))
     name = f"trace of {tokens} tokens"
     how = f"{prompt_length} of them prompt; arrays {arrays:,}, Python objects {taken - arrays:,}"
     return [
         Figure(name, taken, "bytes", bar, note=how),
         *(Figure(f"{name}: {kind}", size, "bytes") for kind, size in by_kind.items()),
     ]
+
+
+def _is_numpys(array: np.ndarray[Any, Any]) -> bool:
+    """False if its memory is a tensor's, which tracemalloc does not see."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base is None
 
 
 if __name__ == "__main__":

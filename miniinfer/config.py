@@ -33,6 +33,7 @@ BACKENDS = {
     "native": "The compiled core, in C++.",
     "graph": "The torch program, whose decode steps use the same memory again; on CUDA each stage is a captured graph.",
 }
+REAL_BACKENDS = tuple(name for name in BACKENDS if name != "auto")  # what a run can have been computed with
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Engine:
         self.scheduler = (StaticScheduler if static else Scheduler)(self.config, self.pool, self.context_length)
         self.sequences: dict[str, Sequence] = {}  # by id: all that were added or forked and not released
         self.block_copies: list[BlockCopy] = []  # copy-on-writes of these sequences, in order
-        self._open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
+        self.open_states: list[StepState] = []  # steps that were begun and neither committed nor abandoned
         self._numbers = itertools.count(1)
 
     # --- requests ---
@@ -108,7 +108,7 @@ class Engine:
         abandoned; the others in that step lose nothing."""
         if seq.finished:
             return
-        for state in [state for state in self._open_states if any(entry.seq is seq for entry in state.scheduled)]:
+        for state in [state for state in self.open_states if any(entry.seq is seq for entry in state.scheduled)]:
             self.abandon(state)
         self.scheduler.remove(seq)
         seq.finish("abort")
@@ -144,7 +144,7 @@ class Engine:
         if not self.has_unfinished or (only is not None and only.finished):
             return None
         state = StepState(only=only)
-        self._open_states.append(state)
+        self.open_states.append(state)
         return state
 
     @torch.inference_mode()
@@ -153,7 +153,7 @@ class Engine:
 
         Between two calls the step is parked. It may be left parked while others run, fork or are added.
         """
-        if state not in self._open_states:
+        if state not in self.open_states:
             raise BadInputError("This step is over: it was committed or abandoned. Begin another one.")
         stop = len(self.program) if until is None else until
         if not state.pc <= stop <= len(self.program):
@@ -164,7 +164,7 @@ class Engine:
             self.abandon(state)
             raise_in_words(error)
         if state.pc == len(self.program):
-            self._open_states.remove(state)
+            self.open_states.remove(state)
         return state
 
     def abandon(self, state: StepState) -> None:
@@ -173,18 +173,13 @@ class Engine:
         What stays: a private copy of a block that was shared, which holds the same positions; and a preemption, for
         others may have written into those blocks.
         """
-        self._open_states.remove(state)
+        self.open_states.remove(state)
         if state.pc < len(self.program):  # else `commit` has run, and the step counts
             self.scheduler.undo(state.scheduled, state.admitted)
 
-    @property
-    def open_states(self) -> tuple[StepState, ...]:
-        """Steps that were begun and are neither committed nor abandoned, copies of parked ones among them."""
-        return tuple(self._open_states)
-
     def parked_sequences(self) -> frozenset[Sequence]:
         """Those that take part in a step which is neither committed nor abandoned."""
-        return frozenset(entry.seq for state in self._open_states for entry in state.scheduled)
+        return frozenset(entry.seq for state in self.open_states for entry in state.scheduled)
 
     def finish_reason(self, seq: Sequence, new_ids: SequenceOf[int] = ()) -> str | None:
         """Why the sequence would end if these tokens joined it, or None."""
@@ -244,12 +239,12 @@ class Engine:
 
     def fork_state(self, state: StepState) -> StepState:
         """A copy of a parked step that goes its own way: its sequences are twins, and `advance` takes it on."""
-        if state not in self._open_states:
+        if state not in self.open_states:
             raise BadInputError("This step is over: it was committed or abandoned. Fork its sequences instead.")
         branch = copy.copy(state)
         branch.scheduled = tuple(entry._replace(seq=self._twin(entry.seq)) for entry in state.scheduled)
         branch.admitted = ()
-        self._open_states.append(branch)
+        self.open_states.append(branch)
         return branch
 
     def _twin(self, seq: Sequence) -> Sequence:
@@ -270,8 +265,7 @@ class Engine:
         """Bytes of the KV cache that hold computed positions: of a sequence, or of all, shared positions once."""
         if seq is not None:
             return seq.num_computed_tokens * self.kv_cache.position_bytes
-        positions = used_positions(self.sequences.values(), self.config.block_size)
-        return positions * self.kv_cache.position_bytes
+        return used_positions(self.sequences.values(), self.config.block_size) * self.kv_cache.position_bytes
 
     def allocated_bytes(self, seq: Sequence | None = None) -> int:
         """Bytes of the blocks held by a sequence, or of all used blocks."""

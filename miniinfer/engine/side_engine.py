@@ -23,5 +23,5 @@ def side_engine(engine: Engine, program: tuple[Stage, ...]) -> Engine:
     side.scheduler = type(engine.scheduler)(side.config, engine.pool, engine.context_length)
     side.sequences = dict(engine.sequences)
     side.block_copies = []
-    side._open_states = []
+    side.open_states = []
     return side

@@ -99,9 +99,7 @@ def load_model(
             "choose float32 or bfloat16, or give a GGUF file."
         )
     state = file_state(path)
-    with clock.phase("take the converted copy"):
-        conversion = Conversion(path, dtype, place.type)
-        conversion.look()
+    conversion = Conversion(path, dtype, place.type)
     loading = _Loading(path, place, dtype, progress or (lambda text, share: None), clock, conversion)
     model_there = loading.folder() if path.is_dir() else loading.gguf()
     with clock.phase("find and check the file"):
@@ -187,6 +185,8 @@ class _Loading:
         types: Mapping[str, int],
     ) -> LoadedModel:
         check_it_fits(source, config, self.dtype, self.device)
+        with self.clock.phase("take the converted copy"):
+            self.conversion.look()
         packed = PackedBuilder(source, self.clock, self.conversion) if self.dtype == PACKED else None
         builder = packed or Builder(source, self.device, DTYPES[self.dtype], self.clock, self.conversion)
         weights = builder.build(config, self.progress)

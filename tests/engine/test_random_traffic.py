@@ -118,10 +118,10 @@ class Traffic:
         with suppress(OutOfBlocksError, BadInputError):  # there may be nobody else to run
             self.committed(self.engine.step())
         self.engine.check()
-        if state in self.engine._open_states and self.draw.random() < 0.7:
+        if state in self.engine.open_states and self.draw.random() < 0.7:
             with suppress(BadInputError):  # parked before its first stage, and nobody is left
                 self.committed(self.engine.advance(state))
-        elif state in self.engine._open_states:
+        elif state in self.engine.open_states:
             self.engine.abandon(state)
 
     def committed(self, state: StepState | None) -> None:

@@ -26,6 +26,7 @@ def test_every_row_is_of_the_report(app):
     model = app.session.model
     report = model.report
     assert any(model.name in text and model.source.name in text for text in app.texts())
+    assert any(model.conversion.sentence in text for text in app.texts()), "what became of a copy of its weights"
     types, memory, seconds, facts = (frame.value for frame in app.test.dataframe)
     assert dict(zip(types["type"], types["tensors"], strict=True)) == report.tensor_types
     assert dict(zip(memory["what"], memory["bytes"], strict=True)) == report.memory_bytes

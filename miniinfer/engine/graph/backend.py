@@ -1,6 +1,6 @@
 """The backend "graph": the torch program, its decode steps in memory that is used again. On CUDA with captured graphs.
 
-What cannot be done so (prompts, groups of unlike length, replaced stages, a step that was changed in the middle) the
+What cannot be done so (prompts, more than one group, replaced stages, a step that was changed in the middle) the
 readable program computes, by the same stages; `sentence` says how often, and why.
 """
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 MOST_ROWS = 8  # sequences of one step: each number of them is a shape of its own
 MOST_SHAPES = 4  # kept for each KV cache, the newest ones
 REPLACED = "a stage is replaced"
-UNLIKE = "its sequences are cut into groups of like length"
+UNLIKE = "its sequences are in more than one group"
 TOO_MANY = f"it has more than {MOST_ROWS} sequences"
 IN_USE = "another step stands still in its memory"
 
@@ -44,6 +44,7 @@ class GraphBackend(TorchBackend):
     """
 
     name = "graph"
+    group_cost = 2**20  # all that decode in one group: with more of them, the whole step is the readable program's
 
     def __init__(self, keep_on: Callable[[torch.device], Keep] = keep_on) -> None:
         self._keep_on = keep_on

@@ -10,7 +10,7 @@ import reprlib
 from typing import Any
 
 from miniinfer.checks import array, exactly, logprob, mapping, maybe, one_of, real, text, true_or_false, whole
-from miniinfer.config import PROCESSOR_NAMES, ModelConfig, SamplingParams
+from miniinfer.config import PROCESSOR_NAMES, REAL_BACKENDS, ModelConfig, SamplingParams
 from miniinfer.errors import tame
 from miniinfer.strangers import parse_json
 from miniinfer.trace.files.recorded_run import Origin, RecordedRun
@@ -86,7 +86,7 @@ def read_info(value: Any) -> RunInfo:
         context_length=whole(v["context_length"], 1, MOST_SIZE), chat=true_or_false(v["chat"]),
         prompt=text(v["prompt"], MOST_PROMPT), num_prompt_tokens=whole(v["num_prompt_tokens"], 1, MOST_POSITIONS),
         params=params, one_pass=true_or_false(v["one_pass"]), default_head=head, edit=edit,
-        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of("torch", "native", "graph")(v["backend"]),
+        resumed=whole(v["resumed"], 0, MOST_POSITIONS), backend=one_of(*REAL_BACKENDS)(v["backend"]),
     )
 
 

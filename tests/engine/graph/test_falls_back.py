@@ -224,6 +224,20 @@ def test_unlike_lengths_and_many_sequences(backend: GraphBackend, monkeypatch: p
     assert backend.steps == {"": 3, graph_backend.TOO_MANY: 1, graph_backend.UNLIKE: 1}
 
 
+def test_sequences_of_unlike_length_stay_together(backend: GraphBackend) -> None:
+    """Torch would cut them into groups; here each is hidden from what lies behind its end."""
+    config = EngineConfig(block_size=4, pool_chunk_blocks=60)
+    outputs = []
+    for chosen in (TORCH, backend):
+        engine = Engine(tiny_model(), config, backend=chosen)
+        seqs = [engine.add_request(range(length), PARAMS) for length in (60, 3, 30)]
+        while engine.step():
+            engine.check()
+        outputs.append([seq.output_ids for seq in seqs])
+    assert outputs[0] == outputs[1]
+    assert backend.steps == {"": 29}
+
+
 def test_a_step_that_fails_leaves_the_memory_to_the_next(backend: GraphBackend) -> None:
     expected = wanted()
     engine = decoding(backend)

@@ -22,6 +22,7 @@ from miniinfer.measure.progress import run_through
 from miniinfer.native.choose import backend_sentence, choose_backend
 from miniinfer.trace.inside.inside import StepInside
 from miniinfer.trace.live_run import LiveRun
+from miniinfer.ui.sessions.engine_config import backend_again
 from tests.engine.tiny import tiny_model
 from tests.trace.live import live_run
 from tests.ui.conftest import host, new_session  # noqa: F401  fixtures
@@ -38,6 +39,8 @@ def test_it_is_chosen_by_name_and_never_by_itself() -> None:
     assert choose_backend("auto", there) is TORCH, "it has not been measured on a GPU"
     assert choose_backend("graph", there) is GRAPH
     assert "graph" in BACKENDS
+    assert backend_again(tiny_model(), "graph") is GRAPH, "a run that comes back is computed as it was"
+    assert backend_again(tiny_model(), "torch") is TORCH
     assert backend_sentence("graph") == GRAPH.sentence
     assert "core" in backend_sentence("auto")
 

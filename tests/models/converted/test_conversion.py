@@ -152,6 +152,12 @@ def test_a_model_file_that_is_replaced_has_another_copy(path: Path) -> None:
     assert from_copy(load(path))
 
 
+def test_a_hard_link_changes_nothing(path: Path) -> None:
+    load(path)
+    os.link(path, path.with_name("another name of it"))
+    assert from_copy(load(path))
+
+
 def test_switched_off(path: Path, home: Path, monkeypatch) -> None:
     load(path)
     monkeypatch.setenv(copies.SWITCH, "0")

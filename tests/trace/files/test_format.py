@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from miniinfer.config import SamplingParams
+from miniinfer.config import REAL_BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError
 from miniinfer.figures.offline_page import offline_page
 from miniinfer.figures.payload import unpack
@@ -36,6 +36,14 @@ def test_round_trip_gives_the_same_panels(tmp_path):
     back = load_trace(tmp_path / "a.npz")
     asked = Selection(cursor=3, details=(1, 3), head=HeadAsk(2, 1, 0, 99), row=7, probs_from=0)
     assert encode(back, asked) == encode(run, asked)
+
+
+@pytest.mark.parametrize("backend", REAL_BACKENDS)
+def test_a_file_says_what_computed_its_run(backend, tmp_path):
+    run = make_run()
+    run = dataclasses.replace(run, info=dataclasses.replace(run.info, backend=backend))
+    save_trace(run, tmp_path / "a.npz")
+    assert load_trace(tmp_path / "a.npz").info.backend == backend
 
 
 @pytest.mark.parametrize("chunk", [None, 3])

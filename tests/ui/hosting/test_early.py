@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from miniinfer.engine.preload import LIBRARY
 from miniinfer.ui.hosting import early
 from miniinfer.ui.hosting.early import FIRST_PAGE, Noticing
 from miniinfer.ui.sessions.page_first import PageFirst
+from tests.ui import asynchronous
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,7 +34,7 @@ def request(kind: str, path: str, page_first: PageFirst) -> bool:
     async def app(scope, receive, send) -> None:  # type: ignore[no-untyped-def]
         seen.append(page_first.is_told)
 
-    asyncio.run(Noticing(app, page_first)({"type": kind, "path": path}, None, None))  # type: ignore[arg-type]
+    asynchronous.run(Noticing(app, page_first)({"type": kind, "path": path}, None, None))  # type: ignore[arg-type]
     assert len(seen) == 1
     return seen[0]
 
