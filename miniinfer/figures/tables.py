@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from miniinfer.trace.records import NextToken
 from miniinfer.trace.run import Run
 
 # What a cell begins with that a spreadsheet takes for a formula, the wide forms in some languages; so shared/export.js.
-FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+FORMULA = re.compile(r"[\t\r]|\n*[=+\-@＝＋－＠]")
 
 
 def candidates_table(found: NextToken) -> pd.DataFrame:
@@ -77,7 +78,7 @@ def to_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _harmless(cell: Any) -> Any:
-    return "'" + cell if isinstance(cell, str) and cell[:1] in FORMULA else cell
+    return "'" + cell if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def frame_to_parquet(frame: pd.DataFrame) -> bytes:

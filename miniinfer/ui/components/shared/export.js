@@ -2,7 +2,7 @@
 
 import { drawPicture } from "./picture.js";
 
-const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/; // a spreadsheet would run such a cell
+const FORMULA = /^(?:[\t\r]|\n*[=+\-@＝＋－＠])/; // a spreadsheet would run such a cell
 
 /** CSV text (RFC 4180). Numbers stay as they are; null, undefined and NaN are empty cells. */
 export function toCsv(header, rows) {
