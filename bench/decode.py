@@ -24,14 +24,15 @@ from miniinfer.native.choose import choose_backend
 
 MODES = ("float32", "bfloat16", "packed")
 SLOW_PEER = "transformers float32, attentions"
-NATIVE = {mode: f"{mode}, native" for mode in ("float32", "packed")}  # modes of the compiled core
+NATIVE = {mode: f"{mode}, native" for mode in MODES}  # the same by the compiled core
 DECODE_BARS = {
     ("float32", SLOW_PEER): 0.4, (NATIVE["float32"], SLOW_PEER): 0.4,
     ("packed", "llama.cpp"): 0.8, (NATIVE["packed"], "llama.cpp"): 0.8,
 }  # fmt: skip
 PREFILL_BARS = {
     ("float32", "transformers float32"): 0.5, (NATIVE["float32"], "transformers float32"): 0.5,
-    ("bfloat16", "transformers bfloat16"): 0.8, (NATIVE["packed"], "transformers bfloat16"): 0.8,
+    ("bfloat16", "transformers bfloat16"): 0.8, (NATIVE["bfloat16"], "transformers bfloat16"): 0.8,
+    (NATIVE["packed"], "transformers bfloat16"): 0.8,
 }  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def bytes_read(model: LoadedModel) -> int:
 
 def _measure(size: Size, models: dict[str, LoadedModel]) -> list[Figure]:
     models = with_native(models)
-    longest = max(*size.contexts, size.prefill) + size.rounds + setting.WARM_UP + 1
+    longest = max((*size.contexts, size.prefill)) + size.rounds + setting.WARM_UP + 1
     others = {name: make() for name, make in peers.installed(models["float32"], longest).items()}
     figures = [Figure(f"{mode}: weights read a step", bytes_read(m), "bytes") for mode, m in models.items()]
     for context in size.contexts:

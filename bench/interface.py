@@ -92,9 +92,7 @@ def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: 
     with _prints_to_stderr(), TemporaryDirectory() as home:
         environment = home_with_models(Path(home)) | {VARIABLE: Hosting(dtype=mode).to_json()}
         with running_app(environment) as address:
-            page = _tab(browser)
-            page.goto(address)
-            page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
+            page = _live_tab(browser, address)
             for context in size.contexts:
                 steps = 2 * size.events + WARM_UP
                 ids = passage(tokenizer, max(1, context - steps // 2 - 2))
@@ -107,9 +105,12 @@ def _mode(browser: Browser, mode: str, size: Size, tokenizer: Tokenizer, floor: 
     return [replace(figure, name=f"{mode}: {figure.name}") for figure in figures]
 
 
-def _tab(browser: Browser) -> Page:
+def _live_tab(browser: Browser, address: str) -> Page:
+    """A tab of its own session, on the workspace, with the model loaded."""
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.add_init_script(path=PROBE)
+    page.goto(address)
+    page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
     return page
 
 
@@ -212,37 +213,50 @@ def growth(
     browser: Browser, address: str, tokenizer: Tokenizer, contexts: tuple[int, int], events: int, mode: str
 ) -> list[Figure]:
     """Whole steps of two tabs by turns, keys and clicks as they come: of a short run, and of one that has become long
-    by decoding. Everything is recorded and all panels of the workspace are open in both."""
+    by decoding. Everything is recorded and all panels of the workspace are open in both; once the map of all heads
+    shows newest rows, as it does at first, and once patterns."""
+    steps = 2 * (events + WARM_UP)
     tabs = []
     for context in contexts:
-        start = max(1, context - events // 2 - WARM_UP)
-        prompt = min(LONG_PROMPT, start)
-        page = _tab(browser)
-        page.goto(address)
-        page.get_by_test_id("transport-recorded").wait_for(state="hidden", timeout=READY)
-        text, new_tokens = tokenizer.decode(passage(tokenizer, prompt, ENDLESS)), start - prompt + events + WARM_UP + 8
-        new_run(page, text, new_tokens, STEADY_TOP_P)
-        _reach(page, 1 + start - prompt)
+        start = max(1, context - steps // 2)
+        ids = passage(tokenizer, min(LONG_PROMPT, start), ENDLESS)
+        page = _live_tab(browser, address)
+        new_run(page, tokenizer.decode(ids), start - len(ids) + steps + 8, STEADY_TOP_P)
+        _reach(page, 1 + start - len(ids))
         tabs.append(page)
+    figures = []
+    for heads in ("rows", "patterns"):
+        seen = _by_turns(tabs, heads, events)
+        name = f"{contexts[1]} tokens : {contexts[0]}, all panels open, heads as {heads}"
+        for context, events_seen in zip(contexts, seen, strict=True):
+            whole = [_whole(e) for e in events_seen]
+            figures.append(_figure(f"{context} tokens, by turns, heads as {heads}: whole step", whole))
+            if heads == "rows":
+                figures += [replace(f, name=f"by turns, {f.name}") for f in parts_figures(context, events_seen)]
+        short, long = ([_whole(e) for e in events_seen] for events_seen in seen)
+        how = f"paired by round, {len(short)} rounds"
+        figures.append(Figure(f"a whole step, {name}", timing_of(long, short).ratio, "x", MOST_GROWTH, note=how))
+    for page in tabs:
+        page.close()
+    return figures
+
+
+def _by_turns(tabs: list[Page], heads: str, events: int) -> list[list[dict[str, Any]]]:
+    """Of each tab what probe.js saw of its events, one of each tab a round."""
+    for page in tabs:
+        page.bring_to_front()
+        page.evaluate("(heads) => window.__miniinfer.setPref('map', heads)", heads)
+        wait_for(page, PAINTED, [page.evaluate("window.__miniinfer.cursor")], timeout=READY)
     chance = random.Random(0)
-    seen: list[list[dict[str, Any]]] = [[], []]
+    seen: list[list[dict[str, Any]]] = [[] for _ in tabs]
     for number in range(WARM_UP + events):
         kind = chance.choice(KINDS)
-        for which in chance.sample((0, 1), 2):
+        for which in chance.sample(range(len(tabs)), len(tabs)):
             tabs[which].bring_to_front()
             event = step_event(tabs[which], kind, chance)
             if number >= WARM_UP:
                 seen[which].append(event)
-    for page in tabs:
-        page.close()
-    figures = []
-    for context, events_seen in zip(contexts, seen, strict=True):
-        figures.append(_figure(f"{context} tokens, by turns: whole step", [_whole(e) for e in events_seen]))
-        figures += [replace(f, name=f"by turns, {f.name}") for f in parts_figures(context, events_seen)]
-    short, long = ([_whole(e) for e in events_seen] for events_seen in seen)
-    name = f"a whole step, {contexts[1]} tokens : {contexts[0]}, all panels open"
-    how = f"paired by round, {len(short)} rounds"
-    return [*figures, Figure(name, timing_of(long, short).ratio, "x", MOST_GROWTH, note=how)]
+    return seen
 
 
 def _reach(page: Page, step: int) -> None:

@@ -30,7 +30,7 @@ POLICIES = {
 BACKENDS = {
     "auto": "The compiled core where it is built and fits the model, else torch.",
     "torch": "The readable program, in torch: the reference.",
-    "native": "The compiled core, in C++; float32 products of long prompts go through torch.",
+    "native": "The compiled core, in C++.",
     "graph": "The torch program, whose decode steps use the same memory again; on CUDA each stage is a captured graph.",
 }
 

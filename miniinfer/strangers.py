@@ -63,6 +63,10 @@ def parse_json(raw: bytes, constant: Callable[[str], object] | None = None) -> A
     gc.disable()  # a text of many lists has it look through all of them again and again: ten times the whole work
     try:
         return json.loads(text, parse_constant=constant or _refuse_constant, object_pairs_hook=_each_once)
+    except ValueError as error:
+        if "set_int_max_str_digits" in str(error):  # Python's advice to whoever writes programs
+            raise ValueError("a whole number of thousands of digits") from None
+        raise
     finally:
         if collects:
             gc.enable()

@@ -13,5 +13,5 @@ with st.container(key="page_body"):
         st.text("The facts of the model will stand here as soon as it is loaded.")
     else:
         draw_held_models(session)
-        draw_model_report(session.model)
         draw_backend(session.model, session.backend)
+        draw_model_report(session.model)

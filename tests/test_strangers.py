@@ -53,6 +53,7 @@ def test_json_is_utf8_says_each_thing_once_and_has_an_end() -> None:
     for text, why in (
         (b'{"a": 1, "b": {"c": 1, "c": 1}}', "the field 'c' stands twice"),
         (b'{"a": NaN}', "NaN is not a number"),
+        (b"[" + b"9" * 5000 + b"]", "a whole number of thousands of digits$"),
         (json.dumps({"a": 1}).encode("utf-16"), "utf-8"),
         (b"[" + b"[]," * (MAX_VALUES // 2) + b"1]", "more than 3,000,000 values"),
     ):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from miniinfer.engine.groups import GROUP_COST
 from miniinfer.engine.stage import Stage
@@ -12,7 +16,8 @@ from miniinfer.engine.weights import ModelLike, Weights
 
 
 class Backend(Protocol):
-    """What an engine asks before its first step. Program and weights are shared by engines and never written."""
+    """What an engine asks before its first step, and a recorder in a prefill. Programs and weights are shared by
+    engines and never written."""
 
     @property
     def name(self) -> str:
@@ -29,6 +34,11 @@ class Backend(Protocol):
 
     def threads(self, rows: int) -> AbstractContextManager[object]:
         """What each piece of a step of at most so many rows runs in: it says how many threads torch has meanwhile."""
+        ...
+
+    def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
+        """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)] float32 on
+        the CPU: the largest number within each cell. What a recorder keeps of a prompt's attention."""
         ...
 
     @property
@@ -51,6 +61,22 @@ class TorchBackend:
 
     def threads(self, rows: int) -> AbstractContextManager[object]:
         return nullcontext()
+
+    def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
+        return largest_in_cells(rows, start, cell)
+
+
+def largest_in_cells(rows: Tensor, start: int, cell: int) -> Tensor:
+    """Backend.largest_in_cells by torch. Rows first: they lie side by side in memory, so that needs one pass at its
+    full speed."""
+    count = rows.shape[1]
+    edges = [0, *range(cell - start % cell, count, cell), count]
+    pooled = torch.stack([rows[:, low:high].amax(1) for low, high in itertools.pairwise(edges)], dim=1)
+    whole = rows.shape[-1] // cell * cell
+    parts = [pooled[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
+    if whole < rows.shape[-1]:
+        parts.append(pooled[..., whole:].amax(-1, keepdim=True))
+    return torch.cat(parts, -1).float().cpu()
 
 
 TORCH = TorchBackend()

@@ -1,6 +1,7 @@
 """The same run in several precisions: bytes, time in the same rounds, and where the text first differs.
 
-All of them are computed by torch: the compiled core has no bfloat16, and two programs differ by more than a precision.
+All of them are computed by torch: the core sums in another order and rounds less often, and what is compared here is
+the precision alone.
 """
 
 from __future__ import annotations

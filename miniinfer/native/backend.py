@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from miniinfer.engine.backend import largest_in_cells
 from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.weights import Weights
 from miniinfer.native.decode_plan import LayerTable, lengths_of
-from miniinfer.native.library import MOST_ROWS, Cache, Library
+from miniinfer.native.library import MOST_ROWS, Cache, Library, Stages
 from miniinfer.native.products import native_weights
 from miniinfer.native.stages import native_program
 
@@ -65,6 +67,20 @@ class NativeBackend:
         known = self._weights.pop(number, None)
         if known is not None:
             self._tables.pop(id(known[1]), None)
+
+    def largest_in_cells(self, rows: Tensor, start: int, cell: int) -> Tensor:
+        if rows.device.type != "cpu" or rows.dtype not in (torch.float32, torch.bfloat16) or rows.stride(2) != 1:
+            return largest_in_cells(rows, start, cell)
+        heads, count, context = rows.shape
+        pooled = torch.empty(heads, (start + count - 1) // cell - start // cell + 1, -(-context // cell))
+        self.library.of(bfloat16=rows.dtype == torch.bfloat16).largest_in_cells(
+            rows.data_ptr(), rows.stride(0), rows.stride(1), heads, count, context, start, cell, pooled.data_ptr()
+        )
+        return pooled
+
+    def stages(self, weights: Weights) -> Stages:
+        """The core's functions for fields of the type that these weights have."""
+        return self.library.of(bfloat16=weights.dtype == torch.bfloat16)
 
     def layer_table(self, weights: Weights) -> LayerTable | None:
         """The addresses of the weights that this backend has given out; None if it has not, or torch has a matrix."""

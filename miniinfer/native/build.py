@@ -25,7 +25,7 @@ from miniinfer.native.library import Library, NativeError
 HERE = Path(__file__).parent
 SOURCES = (
     "core.cpp", "attention.cpp", "prefill.cpp", "step.cpp",
-    "core.h", "cache.h", "products.h", "many.h", "threads.h", "vectors.h",
+    "core.h", "cache.h", "numbers.h", "products.h", "many.h", "threads.h", "vectors.h",
 )  # fmt: skip
 COMPILERS = ("g++", "clang++", "c++")
 OPTIONS = ("-std=c++17", "-O3", "-shared", "-fPIC", "-pthread", "-w")

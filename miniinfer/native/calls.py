@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 def backend_of(engine: Engine) -> NativeBackend:
     return engine.backend  # type: ignore[return-value]
+
+
+def library_of(engine: Engine, rows: int) -> Any:
+    """The core's functions for the engine's fields, in the form for so many rows."""
+    return backend_of(engine).stages(engine.weights).for_rows(rows)
 
 
 def rows_of_heads(x: Tensor) -> bool:
@@ -41,15 +46,14 @@ def group_scores(engine: Engine, state: StepState, group: AttnGroup, blocks: Ten
     heads = q.shape[1]
     scores = q.new_empty((kv_heads, seqs, heads // kv_heads, rows, context))
     cache, tables = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr()
+    library = library_of(engine, rows)
     if rows == 1:
-        backend.library.attn_scores(
+        library.attn_scores(
             cache, q.data_ptr(), q.stride(0), heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context,
             scores.data_ptr(),
         )  # fmt: skip
     else:
-        backend.library.attn_scores_rows(
-            cache, q.data_ptr(), q.stride(0), heads, tables, rows, context, scores.data_ptr()
-        )
+        library.attn_scores_rows(cache, q.data_ptr(), q.stride(0), heads, tables, rows, context, scores.data_ptr())
     return scores
 
 
@@ -58,9 +62,7 @@ def softmax(engine: Engine, scores: Tensor) -> Tensor:
     pattern = torch.empty_like(scores)
     context = scores.shape[-1]
     rows = scores.numel() // context
-    backend_of(engine).library.for_rows(scores.shape[3]).attn_pattern(
-        scores.data_ptr(), rows, context, pattern.data_ptr()
-    )
+    library_of(engine, scores.shape[3]).attn_pattern(scores.data_ptr(), rows, context, pattern.data_ptr())
     return pattern
 
 
@@ -70,9 +72,10 @@ def mix_group(
     """The rows of a group into z [rows, H, D]."""
     backend, heads, seqs, context = backend_of(engine), z.shape[1], group.num_seqs, pattern.shape[-1]
     cache, tables, weights = backend.cache(engine.kv_cache, state.layer), blocks.data_ptr(), pattern.data_ptr()
+    library = library_of(engine, group.num_rows)
     if group.num_rows == 1:
-        backend.library.attn_mix(
+        library.attn_mix(
             cache, weights, heads, tables, len(blocks) // seqs, backend.lengths(group), seqs, context, z.data_ptr()
         )
     else:
-        backend.library.attn_mix_rows(cache, weights, heads, tables, group.num_rows, context, z.data_ptr())
+        library.attn_mix_rows(cache, weights, heads, tables, group.num_rows, context, z.data_ptr())

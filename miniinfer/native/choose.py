@@ -92,8 +92,8 @@ def why_unfit(weights: Weights) -> str | None:
     """Why the core cannot compute with these weights, in a sentence; None if it can."""
     if weights.device.type != "cpu":
         return f"The compiled core runs on the CPU, and the model is on {weights.device}."
-    if weights.precision == "bfloat16":
-        return "The compiled core computes in float32 or packed, and the model is in bfloat16."
+    if weights.precision not in ("float32", "bfloat16", "packed"):
+        return f"The compiled core computes in float32, bfloat16 or packed, and the model is in {weights.precision}."
     return None
 
 

@@ -4,6 +4,9 @@
 // floats, threads.h who does which part.
 #include "core.h"
 
+#include <cstring>
+#include <type_traits>
+
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -12,9 +15,20 @@
 #include "many.h"
 #include "products.h"
 #include "threads.h"
-#include "vectors.h"
 
 namespace {
+
+// A product of many rows is shared by panels and by ranges of rows: panels alone are often too few to be shared evenly.
+constexpr int64_t ROWS_A_RANGE = 192;
+
+// work(panel, first row, the row behind the last)
+template <class Work> void share_product(int64_t panels, int64_t rows, int64_t multiplications, const Work& work) {
+    const int64_t ranges = (rows + ROWS_A_RANGE - 1) / ROWS_A_RANGE;
+    share(panels * ranges, multiplications, [&](int64_t part) {
+        const int64_t first = part / panels * ROWS_A_RANGE;
+        work(part % panels, first, std::min(rows, first + ROWS_A_RANGE));
+    });
+}
 
 #if BYTE_PRODUCTS
 // From so many rows on many.h is faster than one row after another (bench: docs/performance.md).
@@ -32,45 +46,79 @@ const WholeRows& whole_rows(const float* x, int64_t in, int64_t rows) {
 
 template <class Then> void linear_many(const Matrix& w, const float* x, int64_t rows, float* y, const Then& then) {
     const WholeRows& prepared = whole_rows(x, w.in, rows);
-    share(w.out / PANEL, w.out * w.in * rows, [&](int64_t number) {
+    share_product(w.out / PANEL, rows, w.out * w.in * rows, [&](int64_t number, int64_t begin, int64_t end) {
         const Unpacked panel(w, number, panel_memory(0));
-        tiles(rows, [&](int64_t first, int count) {
-            V acc[MANY_TILE][PARTS];
+        tiles(begin, end, [&](int64_t first, int count) {
+            V acc[MOST_TILE][PARTS];
             panel.multiply(prepared, first, count, acc);
-            for (int r = 0; r < count; r++) std::memcpy(y + (first + r) * w.out + number * PANEL, acc[r], sizeof acc[r]);
+            for (int r = 0; r < count; r++) store_some(y + (first + r) * w.out + number * PANEL, acc[r], PANEL);
+            then(first, first + count, number * PANEL, (number + 1) * PANEL);
         });
-        then(number * PANEL, (number + 1) * PANEL);
     });
 }
+#endif
 
+template <class N> void gated(const V* gate, const V* up, int64_t count, N* hidden) {
+    V result[MAX_VECTORS];
+    for (int v = 0; v * LANES < count; v++) result[v] = silu(gate[v]) * up[v];
+    store_some(hidden, result, count);
+}
+
+#if BYTE_PRODUCTS
 // silu(gate) * up without the products themselves in memory: the same panel of both, tile by tile.
 void mlp_hidden_many(const Matrix& w, const float* x, int64_t rows, float* hidden) {
     const int64_t size = w.out / 2, panels = size / PANEL;
     const WholeRows& prepared = whole_rows(x, w.in, rows);
-    share(panels, w.out * w.in * rows, [&](int64_t number) {
+    share_product(panels, rows, w.out * w.in * rows, [&](int64_t number, int64_t begin, int64_t end) {
         const Unpacked gate(w, number, panel_memory(0)), up(w, number + panels, panel_memory(1));
-        tiles(rows, [&](int64_t first, int count) {
-            V opens[MANY_TILE][PARTS], passes[MANY_TILE][PARTS];
+        tiles(begin, end, [&](int64_t first, int count) {
+            V opens[MOST_TILE][PARTS], passes[MOST_TILE][PARTS];
             gate.multiply(prepared, first, count, opens);
             up.multiply(prepared, first, count, passes);
             for (int r = 0; r < count; r++)
-                for (int v = 0; v < PARTS; v++)
-                    store(hidden + (first + r) * size + number * PANEL + v * LANES, silu(opens[r][v]) * passes[r][v]);
+                gated(opens[r], passes[r], PANEL, hidden + (first + r) * size + number * PANEL);
         });
     });
 }
 #endif
 
-template <class Then> void linear(const Matrix& w, const float* x, int64_t rows, float* y, const Then& then) {
-#if BYTE_PRODUCTS
-    if (many(w, rows)) return linear_many(w, x, rows, y, then);
-#endif
-    const Rows prepared(w, x, rows);
-    const int64_t panels = (w.out + w.width - 1) / w.width;
-    share(panels, w.out * w.in * rows, [&](int64_t number) {
-        product(w, number, prepared, rows, y);
-        then(number * w.width, std::min<int64_t>(w.out, (number + 1) * w.width));
+// The same for a dense matrix and any number of rows.
+template <class N> void mlp_hidden_dense(const Matrix& w, const N* x, int64_t rows, N* hidden) {
+    const int64_t size = w.out / 2, panels = size / w.width;
+    share_product(panels, rows, w.out * w.in * rows, [&](int64_t number, int64_t begin, int64_t end) {
+        tiles(begin, end, [&](int64_t first, int count) {
+            V opens[MOST_TILE][MAX_VECTORS], passes[MOST_TILE][MAX_VECTORS];
+            dense_tile(w, number, x + first * w.in, count, opens);
+            dense_tile(w, number + panels, x + first * w.in, count, passes);
+            for (int r = 0; r < count; r++)
+                gated(opens[r], passes[r], w.width, hidden + (first + r) * size + number * w.width);
+        });
     });
+}
+
+// y = x W^T, and then(first row, behind the last, first column, behind the last) for each piece of y that is done.
+template <class N, class Then> void linear(const Matrix& w, const N* x, int64_t rows, N* y, const Then& then) {
+    const int64_t panels = (w.out + w.width - 1) / w.width;
+    if (is_dense(w)) {
+        share_product(panels, rows, w.out * w.in * rows, [&](int64_t number, int64_t begin, int64_t end) {
+            const int64_t column = number * w.width, width = std::min<int64_t>(w.width, w.out - column);
+            tiles(begin, end, [&](int64_t first, int count) {
+                V acc[MOST_TILE][MAX_VECTORS];
+                dense_tile(w, number, x + first * w.in, count, acc);
+                for (int r = 0; r < count; r++) store_some(y + (first + r) * w.out + column, acc[r], width);
+                then(first, first + count, column, column + width);
+            });
+        });
+    } else if constexpr (std::is_same_v<N, float>) {  // rows of packed weights are float32
+#if BYTE_PRODUCTS
+        if (many(w, rows)) return linear_many(w, x, rows, y, then);
+#endif
+        const Rows prepared(w, x, rows);
+        share(panels, w.out * w.in * rows, [&](int64_t number) {
+            product(w, number, prepared, rows, y);
+            then(0, rows, number * w.width, std::min<int64_t>(w.out, (number + 1) * w.width));
+        });
+    }
 }
 
 constexpr int64_t ROWS_A_PART = 16;  // of a stage that works on each row by itself
@@ -84,12 +132,19 @@ template <class Work> void share_rows(int64_t rows, int64_t multiplications, con
 
 }  // namespace
 
-int64_t mi_version() { return 2; }
+int64_t mi_version() { return 3; }
 
 void mi_set_threads(int64_t count) { threads::crew().resize(static_cast<int>(std::max<int64_t>(1, count))); }
 
-void mi_linear(const Matrix* w, const float* x, int64_t rows, float* y) {
-    linear(*w, x, rows, y, [](int64_t, int64_t) {});
+const void* mi_function(const char* name, int64_t bfloat16) {
+    for (const Entry* table : {STAGE_ENTRIES, ATTENTION_ENTRIES, PREFILL_ENTRIES, STEP_ENTRIES})
+        for (; table->name != nullptr; table++)
+            if (std::strcmp(table->name, name) == 0) return bfloat16 ? table->bfloat16 : table->float32;
+    return nullptr;
+}
+
+template <class N> void mi_linear(const Matrix* w, const N* x, int64_t rows, N* y) {
+    linear(*w, x, rows, y, [](int64_t, int64_t, int64_t, int64_t) {});
 }
 
 // Move this memory into pages of 2 MB where the system can: a product that reads a matrix then waits less for the
@@ -105,6 +160,13 @@ void mi_large_pages(const void* address, int64_t bytes) {
 }
 
 int64_t mi_takes_many(const Matrix* w) {
+    // What a tile of rows and a panel need must fit into the registers.
+#if defined(__AVX512F__)
+    if (w->layout == FLOAT32_PANELS) return w->width >= 2 * LANES;
+#endif
+#if defined(__AVX512BF16__)
+    if (w->layout == BFLOAT16_PANELS) return w->width >= 2 * LANES;
+#endif
 #if BYTE_PRODUCTS
     return takes_many(*w);
 #else
@@ -113,54 +175,66 @@ int64_t mi_takes_many(const Matrix* w) {
 }
 
 // attn_out and mlp_out: y = x W^T and sum = resid + y.
-void mi_linear_add(const Matrix* w, const float* x, const float* resid, int64_t rows, float* y, float* sum) {
-    linear(*w, x, rows, y, [&](int64_t first, int64_t stop) {
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t i = r * w->out + first; i < r * w->out + stop; i++) sum[i] = resid[i] + y[i];
+template <class N>
+void mi_linear_add(const Matrix* w, const N* x, const N* resid, int64_t rows, N* y, N* sum) {
+    linear(*w, x, rows, y, [&](int64_t first, int64_t stop, int64_t column, int64_t last_column) {
+        for (int64_t r = first; r < stop; r++) {
+            int64_t i = r * w->out + column;
+            const int64_t end = r * w->out + last_column;
+            for (; i + LANES <= end; i += LANES) store(sum + i, load(resid + i) + load(y + i));
+            for (; i < end; i++) sum[i] = N(resid[i] + y[i]);
+        }
     });
 }
 
 // hidden = silu(gate) * up, where gate are the first and up the last half of the rows of the product.
-void mi_mlp_hidden(const Matrix* gate_up, const float* x, int64_t rows, float* hidden) {
+template <class N> void mi_mlp_hidden(const Matrix* gate_up, const N* x, int64_t rows, N* hidden) {
+    const Matrix& w = *gate_up;
+    if (is_dense(w) && w.out / 2 % w.width == 0) return mlp_hidden_dense(w, x, rows, hidden);
 #if BYTE_PRODUCTS
-    if (many(*gate_up, rows) && gate_up->out / 2 % PANEL == 0) return mlp_hidden_many(*gate_up, x, rows, hidden);
+    if constexpr (std::is_same_v<N, float>)
+        if (many(w, rows) && w.out / 2 % PANEL == 0) return mlp_hidden_many(w, x, rows, hidden);
 #endif
-    std::vector<float> both(rows * gate_up->out + LANES);
+    std::vector<N> both(rows * w.out);
     mi_linear(gate_up, x, rows, both.data());
-    mi_gate(both.data(), rows, gate_up->out / 2, hidden);
+    mi_gate(both.data(), rows, w.out / 2, hidden);
 }
 
 // hidden [T, F] = silu(gate) * up, both of them in `both` [T, 2F].
-void mi_gate(const float* both, int64_t rows, int64_t size, float* hidden) {
+template <class N> void mi_gate(const N* both, int64_t rows, int64_t size, N* hidden) {
     share_rows(rows, rows * size * 8, [&](int64_t r) {
-        const float *gate = both + r * 2 * size, *up = gate + size;
-        float* to = hidden + r * size;
+        const N *gate = both + r * 2 * size, *up = gate + size;
+        N* to = hidden + r * size;
         int64_t i = 0;
         for (; i + LANES <= size; i += LANES) store(to + i, silu(load(gate + i)) * load(up + i));
-        for (; i < size; i++) to[i] = gate[i] / (1.0f + std::exp(-gate[i])) * up[i];
+        for (; i < size; i++) to[i] = N(gate[i] / (1.0f + std::exp(-gate[i])) * up[i]);
     });
 }
 
-void mi_rms_norm(const float* x, const float* weight, double eps, int64_t rows, int64_t size, float* y) {
+template <class N>
+void mi_rms_norm(const N* x, const N* weight, double eps, int64_t rows, int64_t size, N* y) {
     share_rows(rows, rows * size * 4, [&](int64_t r) {
-        const float* from = x + r * size;
-        float* to = y + r * size;
+        const N* from = x + r * size;
+        N* to = y + r * size;
         const float mean_square = dot(from, from, size) / static_cast<float>(size);
         const float factor = 1.0f / std::sqrt(mean_square + static_cast<float>(eps));
-        for (int64_t i = 0; i < size; i++) to[i] = from[i] * factor * weight[i];
+        int64_t i = 0;
+        for (; i + LANES <= size; i += LANES) store(to + i, load(from + i) * factor * load(weight + i));
+        for (; i < size; i++) to[i] = N(from[i] * factor * weight[i]);
     });
 }
 
 // turned [T, H + K, D]: q [T, H, D] and k [T, K, D], each pair (i, i + D / 2) turned by its angle; cos, sin [T, D].
-void mi_rope(const float* q, int64_t q_stride, const float* k, int64_t k_stride, const float* cos, const float* sin,
-             int64_t rows, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, float* turned) {
+template <class N>
+void mi_rope(const N* q, int64_t q_stride, const N* k, int64_t k_stride, const N* cos, const N* sin, int64_t rows,
+             int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, N* turned) {
     const int64_t half = head_dim / 2, heads = num_heads + num_kv_heads;
     share_rows(rows, rows * heads * head_dim * 2, [&](int64_t t) {
-        const float *its_cos = cos + t * head_dim, *its_sin = sin + t * head_dim;
-        float* to = turned + t * heads * head_dim;
+        const N *its_cos = cos + t * head_dim, *its_sin = sin + t * head_dim;
+        N* to = turned + t * heads * head_dim;
         for (int64_t h = 0; h < heads; h++, to += head_dim) {
             const bool query = h < num_heads;
-            const float* from = query ? q + t * q_stride + h * head_dim : k + t * k_stride + (h - num_heads) * head_dim;
+            const N* from = query ? q + t * q_stride + h * head_dim : k + t * k_stride + (h - num_heads) * head_dim;
             int64_t i = 0;
             for (; i + LANES <= half; i += LANES) {
                 const V a = load(from + i), b = load(from + half + i);
@@ -168,27 +242,33 @@ void mi_rope(const float* q, int64_t q_stride, const float* k, int64_t k_stride,
                 store(to + half + i, b * load(its_cos + half + i) + a * load(its_sin + half + i));
             }
             for (; i < half; i++) {
-                to[i] = from[i] * its_cos[i] - from[half + i] * its_sin[i];
-                to[half + i] = from[half + i] * its_cos[half + i] + from[i] * its_sin[half + i];
+                to[i] = N(from[i] * its_cos[i] - from[half + i] * its_sin[i]);
+                to[half + i] = N(from[half + i] * its_cos[half + i] + from[i] * its_sin[half + i]);
             }
         }
     });
 }
 
 // The only function that writes into the cache: new blocks become zeros, then row t goes to slots[t].
-void mi_write_kv(const Cache* cache, const float* k, int64_t k_stride, const float* v, int64_t v_stride,
+template <class N>
+void mi_write_kv(const Cache<N>* cache, const N* k, int64_t k_stride, const N* v, int64_t v_stride,
                  const int64_t* slots, int64_t rows, const int64_t* new_blocks, int64_t num_new) {
     for (int64_t which = 0; which < 2; which++) {
-        const float* from = which == 0 ? k : v;
+        const N* from = which == 0 ? k : v;
         const int64_t stride = which == 0 ? k_stride : v_stride;
         for (int64_t h = 0; h < cache->num_kv_heads; h++) {
-            const Head to = head(*cache, which, h);
-            float* blocks = const_cast<float*>(to.blocks);
+            const Head<N> to = head(*cache, which, h);
+            N* blocks = const_cast<N*>(to.blocks);
             for (int64_t i = 0; i < num_new; i++)
-                std::memset(blocks + new_blocks[i] * to.block_numbers, 0, to.block_numbers * sizeof(float));
+                std::memset(blocks + new_blocks[i] * to.block_numbers, 0, to.block_numbers * sizeof(N));
             for (int64_t t = 0; t < rows; t++)
                 std::memcpy(blocks + slots[t] * cache->head_dim, from + t * stride + h * cache->head_dim,
-                            cache->head_dim * sizeof(float));
+                            cache->head_dim * sizeof(N));
         }
     }
 }
+
+const Entry STAGE_ENTRIES[] = {
+    MI_ENTRY(mi_linear), MI_ENTRY(mi_linear_add), MI_ENTRY(mi_gate), MI_ENTRY(mi_mlp_hidden), MI_ENTRY(mi_rms_norm),
+    MI_ENTRY(mi_rope), MI_ENTRY(mi_write_kv), Entry{},
+};

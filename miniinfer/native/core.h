@@ -1,17 +1,17 @@
-// The C interface of the core: what library.py calls. One function for each stage of decoding, and `mi_linear` for a
-// product by itself. All numbers are float32; shape letters as in config.py, T rows (in decode one for each sequence).
+// What library.py calls: one function for each stage of decoding, and `mi_linear` for a product by itself. Each is there
+// twice, for fields of float32 and of bfloat16: N is the type of their numbers. Shape letters as in config.py, T rows (in
+// decode one for each sequence).
 #pragma once
 #include <cstdint>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "numbers.h"
 
 // How the numbers of a matrix [out, in] lie in memory. Nothing is copied: these are the layouts of torch and of the file.
 enum Layout : int32_t {
-    FLOAT32_PANELS = 0,  // panels of `width` rows; in a panel, for each column, the numbers of its rows
-    INT4_PANELS = 1,     // the same with 4 bits a number: byte d of a column holds row d (low half) and row d + width / 2
-    Q8_ROWS = 2,         // row after row in blocks of 32: a float16 scale and 32 signed bytes
+    FLOAT32_PANELS = 0,   // panels of `width` rows; in a panel, for each column, the numbers of its rows
+    INT4_PANELS = 1,      // the same with 4 bits a number: byte d of a column holds row d (low half) and row d + width / 2
+    Q8_ROWS = 2,          // row after row in blocks of 32: a float16 scale and 32 signed bytes
+    BFLOAT16_PANELS = 3,  // panels as of float32 in which two columns lie side by side: for each two, a pair of each row
 };
 
 struct Matrix {
@@ -24,72 +24,93 @@ struct Matrix {
 };
 
 // Where the keys and values of one layer lie: [2, K, N, P, D], and who reads which blocks: tables [S, B], lens [S].
-struct Cache {
-    float* layer;
+template <class N> struct Cache {
+    N* layer;
     int64_t num_blocks, block_size, num_kv_heads, head_dim;
 };
 
 // A decode step whose fields have their memory already: what the functions of one layer need, so that a call takes three
 // arguments. A field [L, ...] is given by its first number; layer i has its own part of it.
-struct Layer {
-    const float* attn_norm;
+template <class N> struct Layer {
+    const N* attn_norm;
     const Matrix *qkv, *attn_out;
-    const float* mlp_norm;
+    const N* mlp_norm;
     const Matrix *gate_up, *down;
 };
 
-struct Step {
-    const Layer* layers;
+template <class N> struct Step {
+    const Layer<N>* layers;
     int64_t rows, hidden, mlp, num_heads, num_kv_heads, head_dim, context, table_size;
     double eps;
-    const float *rope_cos, *rope_sin;
+    const N *rope_cos, *rope_sin;
     const int64_t *slots, *new_blocks, *tables, *lens;
     int64_t num_new;
-    Cache cache;  // of layer 0
+    Cache<N> cache;  // of layer 0
     int64_t cache_stride;
-    const float* embedded;  // resid_pre of layer 0
-    float *attn_norm_out, *qkv, *turned, *z, *attn_out, *resid_mid, *mlp_norm_out, *mlp_hidden, *mlp_out, *resid_post;
+    const N* embedded;  // resid_pre of layer 0
+    N *attn_norm_out, *qkv, *turned, *z, *attn_out, *resid_mid, *mlp_norm_out, *mlp_hidden, *mlp_out, *resid_post;
 };
 
-int64_t mi_version(void);
-void mi_set_threads(int64_t count);  // that work on one call, the caller included
-
-void mi_linear(const Matrix* w, const float* x, int64_t rows, float* y);
-void mi_linear_add(const Matrix* w, const float* x, const float* resid, int64_t rows, float* y, float* sum);
-void mi_large_pages(const void* address, int64_t bytes);
-int64_t mi_takes_many(const Matrix* w);  // 1 if a product of many rows with it is faster here than torch's, else 0
-void mi_gate(const float* both, int64_t rows, int64_t size, float* hidden);
-void mi_mlp_hidden(const Matrix* gate_up, const float* x, int64_t rows, float* hidden);
-void mi_rms_norm(const float* x, const float* weight, double eps, int64_t rows, int64_t size, float* y);
-void mi_rope(const float* q, int64_t q_stride, const float* k, int64_t k_stride, const float* cos, const float* sin,
-             int64_t rows, int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, float* turned);
-void mi_write_kv(const Cache* cache, const float* k, int64_t k_stride, const float* v, int64_t v_stride,
+template <class N> void mi_linear(const Matrix* w, const N* x, int64_t rows, N* y);
+template <class N>
+void mi_linear_add(const Matrix* w, const N* x, const N* resid, int64_t rows, N* y, N* sum);
+template <class N> void mi_gate(const N* both, int64_t rows, int64_t size, N* hidden);
+template <class N> void mi_mlp_hidden(const Matrix* gate_up, const N* x, int64_t rows, N* hidden);
+template <class N>
+void mi_rms_norm(const N* x, const N* weight, double eps, int64_t rows, int64_t size, N* y);
+template <class N>
+void mi_rope(const N* q, int64_t q_stride, const N* k, int64_t k_stride, const N* cos, const N* sin, int64_t rows,
+             int64_t num_heads, int64_t num_kv_heads, int64_t head_dim, N* turned);
+template <class N>
+void mi_write_kv(const Cache<N>* cache, const N* k, int64_t k_stride, const N* v, int64_t v_stride,
                  const int64_t* slots, int64_t rows, const int64_t* new_blocks, int64_t num_new);
-void mi_attn_scores(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* tables,
-                    int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* scores);
-void mi_attn_pattern(const float* scores, int64_t rows, int64_t context, float* pattern);
-void mi_attn_mix(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* tables,
-                 int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, float* z);
+template <class N>
+void mi_attn_scores(const Cache<N>* cache, const N* q, int64_t q_stride, int64_t num_heads, const int64_t* tables,
+                    int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, N* scores);
+template <class N> void mi_attn_pattern(const N* scores, int64_t rows, int64_t context, N* pattern);
+template <class N>
+void mi_attn_mix(const Cache<N>* cache, const N* pattern, int64_t num_heads, const int64_t* tables,
+                 int64_t table_size, const int64_t* lens, int64_t num_seqs, int64_t context, N* z);
 
 // Attention of many rows of one sequence, its last ones: row t of T sees the keys before C - T + t + 1. table [B].
-void mi_attn_scores_rows(const Cache* cache, const float* q, int64_t q_stride, int64_t num_heads, const int64_t* table,
-                         int64_t rows, int64_t context, float* scores);
-void mi_attn_mix_rows(const Cache* cache, const float* pattern, int64_t num_heads, const int64_t* table, int64_t rows,
-                      int64_t context, float* z);
+template <class N>
+void mi_attn_scores_rows(const Cache<N>* cache, const N* q, int64_t q_stride, int64_t num_heads, const int64_t* table,
+                         int64_t rows, int64_t context, N* scores);
+template <class N>
+void mi_attn_mix_rows(const Cache<N>* cache, const N* pattern, int64_t num_heads, const int64_t* table, int64_t rows,
+                      int64_t context, N* z);
+
+// Of a pattern [H, T, C], whose row t is that of position start + t: the largest number within each cell of `cell`
+// positions along both sides, pooled [H, cells that the rows touch, ceil(C / cell)]. A NaN is the largest.
+template <class N>
+void mi_largest_in_cells(const N* pattern, int64_t head_stride, int64_t row_stride, int64_t num_heads, int64_t rows,
+                         int64_t context, int64_t start, int64_t cell, float* pooled);
 
 // The same stages on the fields of a step.
-void mi_step_attn_norm(const Step* step, int64_t layer);
-void mi_step_qkv_proj(const Step* step, int64_t layer);
-void mi_step_rope(const Step* step, int64_t layer);
-void mi_step_write_kv(const Step* step, int64_t layer);
-void mi_step_attn_scores(const Step* step, int64_t layer, float* scores);
-void mi_step_attn_pattern(const Step* step, const float* scores, float* pattern);
-void mi_step_attn_mix(const Step* step, int64_t layer, const float* pattern);
-void mi_step_attn_out(const Step* step, int64_t layer);
-void mi_step_mlp_norm(const Step* step, int64_t layer);
-void mi_step_mlp_hidden(const Step* step, int64_t layer);
-void mi_step_mlp_out(const Step* step, int64_t layer);
+template <class N> void mi_step_attn_norm(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_qkv_proj(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_rope(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_write_kv(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_attn_scores(const Step<N>* step, int64_t layer, N* scores);
+template <class N> void mi_step_attn_pattern(const Step<N>* step, const N* scores, N* pattern);
+template <class N> void mi_step_attn_mix(const Step<N>* step, int64_t layer, const N* pattern);
+template <class N> void mi_step_attn_out(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_mlp_norm(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_mlp_hidden(const Step<N>* step, int64_t layer);
+template <class N> void mi_step_mlp_out(const Step<N>* step, int64_t layer);
 
-#ifdef __cplusplus
+// How library.py finds the functions above: each file of stages has a table of its own.
+struct Entry {
+    const char* name;
+    const void *float32, *bfloat16;
+};
+extern const Entry STAGE_ENTRIES[], ATTENTION_ENTRIES[], PREFILL_ENTRIES[], STEP_ENTRIES[];  // the last one is empty
+#define MI_ENTRY(name) Entry{#name, reinterpret_cast<void*>(&name<float>), reinterpret_cast<void*>(&name<Bfloat16>)}
+
+extern "C" {
+int64_t mi_version(void);
+const void* mi_function(const char* name, int64_t bfloat16);  // its address, for fields of bfloat16 or float32; or null
+void mi_set_threads(int64_t count);                           // that work on one call, the caller included
+void mi_large_pages(const void* address, int64_t bytes);
+int64_t mi_takes_many(const Matrix* w);  // 1 if a product of many rows with it is faster here than torch's, else 0
 }
-#endif

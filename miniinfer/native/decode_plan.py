@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from miniinfer.engine.groups import AttnGroup
@@ -55,7 +54,7 @@ class DecodePlan:
         rows, layers = x.shape[0], config.num_layers
         heads, kv_heads, size = config.num_heads, config.num_kv_heads, config.head_dim
         self.owner, self.done = id(state), 0
-        self.library = backend.library
+        self.library = backend.stages(engine.weights)
         self.scores_shape = (kv_heads, group.num_seqs, heads // kv_heads, 1, group.context_len)
         self._slots: Tensor | None = None
         self._cache: Tensor | None = None
@@ -123,6 +122,6 @@ def plan_of(engine: Engine, state: StepState) -> DecodePlan | None:
         groups, x = state.groups, state.resid_pre
         table = backend.layer_table(engine.weights)
         one_row_each = len(groups) == 1 and groups[0].num_rows == 1 and groups[0].num_seqs == x.shape[0]
-        if table is not None and one_row_each and x.shape[0] <= MOST_ROWS and x.dtype == torch.float32:
+        if table is not None and one_row_each and x.shape[0] <= MOST_ROWS and x.dtype == engine.weights.dtype:
             plan = state.plan = DecodePlan(engine, state, backend, table)
     return plan if plan is not None and plan.takes(state) else None

@@ -1,19 +1,22 @@
-"""The compiled core as ctypes sees it: core.h, function by function. Standard library only."""
+"""The compiled core as ctypes sees it: core.h, function by function. Standard library only.
+
+Each stage is there for fields of float32 and of bfloat16. A structure has the same layout for both.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import Structure, c_double, c_int32, c_int64, c_void_p
+from ctypes import CFUNCTYPE, PYFUNCTYPE, Structure, c_char_p, c_double, c_int32, c_int64, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import MiniInferError
 
-VERSION = 2  # of the interface: what mi_version() answers
+VERSION = 3  # of the interface: what mi_version() answers
 MOST_ROWS = 8  # of a product: beyond, torch's are as fast, but for the matrices that mi_takes_many() names
-FLOAT32_PANELS, INT4_PANELS, Q8_ROWS = 0, 1, 2
+FLOAT32_PANELS, INT4_PANELS, Q8_ROWS, BFLOAT16_PANELS = 0, 1, 2, 3
 
 
 class NativeError(MiniInferError):
@@ -61,12 +64,13 @@ class Step(Structure):
 
 
 P, N, D = c_void_p, c_int64, c_double  # an address, a whole number, a real one
-LONG = {"mi_linear": (P, P, N, P), "mi_set_threads": (N,), "mi_gate": (P, N, N, P)}
-LONG |= {
-    "mi_takes_many": (P,),
-    "mi_large_pages": (P, N),
+COMMON: dict[str, tuple[Any, ...]] = {"mi_set_threads": (N,), "mi_takes_many": (P,), "mi_large_pages": (P, N)}
+LONG = {
+    "mi_linear": (P, P, N, P),
+    "mi_gate": (P, N, N, P),
     "mi_attn_scores_rows": (P, P, N, N, P, N, N, P),
     "mi_attn_mix_rows": (P, P, N, P, N, N, P),
+    "mi_largest_in_cells": (P, N, N, N, N, N, N, N, P),
 }
 SHORT = {
     "mi_linear_add": (P, P, P, N, P, P),
@@ -91,30 +95,26 @@ SHORT = {
 }
 
 
-class Library:
-    """The functions of a compiled core, without their prefix: `library.linear(...)`. Arguments as in core.h, pointers
-    as addresses; nothing is checked there.
+class Stages:
+    """The functions for fields of one type, without their prefix: `stages.linear(...)`. Arguments as in core.h,
+    pointers as addresses; nothing is checked there.
 
     A call keeps the interpreter's lock, for getting it back beside a busy thread takes longer than most calls; but not
     `linear`, which takes milliseconds for the unembed matrix, and what only a prefill needs. `for_rows` has all of them
     in the form for many rows, without the lock. Between two calls other threads get their turn.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Raises NativeError if this file is no such library."""
-        self.path = path
-        try:
-            long, short = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
-            long.mi_version.restype = c_int64
-            version = long.mi_version()
-            if version != VERSION:
-                raise NativeError(f"The compiled core {path.name} has version {version}, not {VERSION}.")
-            unlocked = {name: _function(long, name, types) for name, types in (LONG | SHORT).items()}
-            locked = {name: _function(short, name, types) for name, types in SHORT.items()}
-        except (OSError, AttributeError) as error:
-            raise NativeError(f"The compiled core {path.name} could not be loaded: {error}.") from error
-        self._unlocked = SimpleNamespace(**{name.removeprefix("mi_"): fn for name, fn in unlocked.items()})
-        self.__dict__ |= vars(self._unlocked) | {name.removeprefix("mi_"): fn for name, fn in locked.items()}
+    def __init__(self, core: ctypes.CDLL, bfloat16: bool) -> None:
+        """Raises AttributeError if this library lacks one of them."""
+        self._unlocked = SimpleNamespace()
+        for name, types in (LONG | SHORT).items():
+            address = core.mi_function(name.encode(), bfloat16)
+            if not address:
+                raise AttributeError(f"it has no {name}")
+            short_name = name.removeprefix("mi_")
+            unlocked = CFUNCTYPE(None, *types)(address)
+            setattr(self._unlocked, short_name, unlocked)
+            setattr(self, short_name, PYFUNCTYPE(None, *types)(address) if name in SHORT else unlocked)
 
     def for_rows(self, count: int) -> Any:
         """The functions to call with so many rows: a call with many takes long enough to let other threads run."""
@@ -125,10 +125,29 @@ class Library:
         def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
 
-def _function(library: ctypes.CDLL, name: str, types: tuple[Any, ...]) -> Any:
-    function = library[name]  # a new object each time, so that the two ways of calling stay apart
-    function.argtypes = types
-    function.restype = c_int64 if name == "mi_takes_many" else None
-    return function
+class Library(Stages):
+    """A compiled core: its functions for float32 fields, in `of(bfloat16=True)` those for bfloat16, and what both
+    share."""
 
+    def __init__(self, path: Path) -> None:
+        """Raises NativeError if this file is no such library."""
+        self.path = path
+        try:
+            core = ctypes.CDLL(str(path))
+            core.mi_version.restype = c_int64
+            version = core.mi_version()
+            if version != VERSION:
+                raise NativeError(f"The compiled core {path.name} has version {version}, not {VERSION}.")
+            core.mi_function.argtypes, core.mi_function.restype = (c_char_p, c_int64), c_void_p
+            for name, types in COMMON.items():
+                function = core[name]
+                function.argtypes, function.restype = types, c_int64 if name == "mi_takes_many" else None
+                setattr(self, name.removeprefix("mi_"), function)
+            super().__init__(core, bfloat16=False)
+            self._bfloat16 = Stages(core, bfloat16=True)
+        except (OSError, AttributeError) as error:
+            raise NativeError(f"The compiled core {path.name} could not be loaded: {error}.") from error
 
+    def of(self, *, bfloat16: bool) -> Stages:
+        """The functions for fields of that type."""
+        return self._bfloat16 if bfloat16 else self

@@ -8,7 +8,8 @@
 
 #if BYTE_PRODUCTS
 
-constexpr int MANY_TILE = 6, PANEL = 64, PARTS = PANEL / LANES;  // rows of x at a time; rows of a panel; its vectors
+constexpr int PANEL = 64, PARTS = PANEL / LANES;  // rows of a panel; its vectors
+static_assert(PARTS == MAX_VECTORS);
 
 inline bool takes_many(const Matrix& w) { return w.layout == INT4_PANELS && w.width == PANEL; }
 
@@ -45,6 +46,7 @@ inline void group_products(const int16_t* column, const int16_t* x, int64_t stri
     for (int64_t k = 0; k < GROUP; k += 2, column += 2 * PANEL) {
         __m512i q[PARTS];
         for (int v = 0; v < PARTS; v++) q[v] = _mm512_loadu_si512(column + v * 32);
+#pragma GCC unroll 8
         for (int r = 0; r < R; r++) {
             int32_t two;
             std::memcpy(&two, x + r * stride + k, sizeof two);
@@ -120,20 +122,10 @@ struct Unpacked {
             case 3: return multiply<3>(x, first, out);
             case 4: return multiply<4>(x, first, out);
             case 5: return multiply<5>(x, first, out);
-            default: return multiply<MANY_TILE>(x, first, out);
+            default: return multiply<MOST_TILE>(x, first, out);
         }
     }
 };
-
-// Calls work(first, count) for tiles of rows that are as alike as can be.
-template <class Work> void tiles(int64_t rows, const Work& work) {
-    const int64_t number = (rows + MANY_TILE - 1) / MANY_TILE;
-    for (int64_t i = 0, first = 0; i < number; i++) {
-        const int64_t count = rows / number + (i < rows % number);
-        work(first, static_cast<int>(count));
-        first += count;
-    }
-}
 
 inline std::vector<float>& panel_memory(int which) {
     static thread_local std::vector<float> memory[2];

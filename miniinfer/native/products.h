@@ -1,6 +1,6 @@
 // Products with a few rows of x: y = x W^T, one panel of W after another, each weight read once from memory.
 //
-// float32 panels are multiplied as they are. 4-bit panels and Q8_0 rows have two ways. Where the processor multiplies
+// Dense panels are multiplied as they are. 4-bit panels and Q8_0 rows have two ways. Where the processor multiplies
 // bytes (AVX-512 VNNI), x is written as whole numbers of 16 bits, one scale for each 32 of them, which costs a rounding
 // of at most 2^-16 of the largest of the 32; their upper and lower bytes are multiplied apart and the sums are exact.
 // Elsewhere the weights become floats.
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core.h"
-#include "vectors.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512VBMI__) && defined(__AVX512VL__) && defined(__AVX512BW__)
 #define BYTE_PRODUCTS 1
@@ -17,7 +16,7 @@
 #define BYTE_PRODUCTS 0
 #endif
 
-constexpr int GROUP = 32, MAX_VECTORS = 4, TILE = 4;  // TILE: rows of x that share one read of a weight
+constexpr int GROUP = 32, TILE = 4;  // TILE: rows of x that share one read of a 4-bit weight
 constexpr int AHEAD = 4096;  // bytes: Q8_0 rows are asked for that long before they are needed
 constexpr int Q8_BLOCK = 2 + GROUP;                   // bytes: a float16 scale and the numbers
 
@@ -40,7 +39,7 @@ void round_group(const float* x, float* scale, float* total, const Keep& keep) {
 }
 #endif
 
-// x [rows, in] as a product reads it.
+// x [rows, in] as a product with 4-bit panels or Q8_0 rows reads it.
 struct Rows {
     const float* x;
     int64_t in, groups;
@@ -49,7 +48,6 @@ struct Rows {
     std::vector<float> scales;         // [rows, groups]
 
     Rows(const Matrix& w, const float* x, int64_t rows) : x(x), in(w.in), groups(w.in / GROUP) {
-        if (w.layout == FLOAT32_PANELS) return;
         sums.resize(rows * groups);
         if (!BYTE_PRODUCTS) {
             for (size_t g = 0; g < sums.size(); g++) sums[g] = sum(load(x + g * GROUP) + load(x + g * GROUP + LANES));
@@ -75,22 +73,6 @@ struct Rows {
 #endif
 };
 
-// One panel with R rows of x from row `first` on -> acc [R][NV vectors].
-template <int NV, int R>
-void float32_panel(const Matrix& w, int64_t panel, const Rows& rows, int64_t first, V (*acc)[MAX_VECTORS]) {
-    const float* column = static_cast<const float*>(w.numbers) + panel * w.columns * NV * LANES;
-    const float* x = rows.x + first * w.in;
-    V sums[R][NV] = {};
-    for (int64_t k = 0; k < w.in; k++, column += NV * LANES) {
-        for (int r = 0; r < R; r++) {
-            const V factor = all(x[r * w.in + k]);
-            for (int v = 0; v < NV; v++) sums[r][v] += load(column + v * LANES) * factor;
-        }
-    }
-    for (int r = 0; r < R; r++)
-        for (int v = 0; v < NV; v++) acc[r][v] = sums[r][v];
-}
-
 // Scale and zero of the rows of a panel for one group of columns: bfloat16, the upper half of a float32.
 inline void scale_and_zero(const Matrix& w, int64_t group, int64_t row, V& scale, V& zero) {
     const VU pair = *reinterpret_cast<const VU*>(w.scales + (group * w.out + row) * 2);
@@ -98,6 +80,7 @@ inline void scale_and_zero(const Matrix& w, int64_t group, int64_t row, V& scale
     zero = (V)(pair & 0xffff0000u);
 }
 
+// One panel with R rows of x from row `first` on -> acc [R][NV vectors].
 template <int NV, int R>
 void int4_panel(const Matrix& w, int64_t panel, const Rows& rows, int64_t first, V (*acc)[MAX_VECTORS]) {
     constexpr int BYTES = NV * LANES / 2, HALF = NV / 2;  // of a column; vectors of its low halves
@@ -218,8 +201,7 @@ inline float q8_row(const uint8_t* block, const Rows& rows, int64_t row) {
 #endif
 
 template <int NV, int R>
-void panel_rows(const Matrix& w, int64_t number, const Rows& rows, int64_t first, V (*acc)[MAX_VECTORS]) {
-    if (w.layout == FLOAT32_PANELS) return float32_panel<NV, R>(w, number, rows, first, acc);
+void int4_rows(const Matrix& w, int64_t number, const Rows& rows, int64_t first, V (*acc)[MAX_VECTORS]) {
 #if BYTE_PRODUCTS
     if constexpr (NV == 4 && R > 2) {  // more sums than there are registers; the panel stays in the nearest cache
         int4_panel_by_bytes<2>(w, number, rows, first, acc);
@@ -227,16 +209,16 @@ void panel_rows(const Matrix& w, int64_t number, const Rows& rows, int64_t first
     }
     if constexpr (NV == 4) return int4_panel_by_bytes<R>(w, number, rows, first, acc);
 #endif
-    if constexpr (NV % 2 == 0) int4_panel<NV, R>(w, number, rows, first, acc);
+    int4_panel<NV, R>(w, number, rows, first, acc);
 }
 
 template <int NV>
-void panel(const Matrix& w, int64_t number, const Rows& rows, int64_t first, int count, V (*acc)[MAX_VECTORS]) {
+void int4_tile(const Matrix& w, int64_t number, const Rows& rows, int64_t first, int count, V (*acc)[MAX_VECTORS]) {
     switch (count) {
-        case 1: return panel_rows<NV, 1>(w, number, rows, first, acc);
-        case 2: return panel_rows<NV, 2>(w, number, rows, first, acc);
-        case 3: return panel_rows<NV, 3>(w, number, rows, first, acc);
-        default: return panel_rows<NV, 4>(w, number, rows, first, acc);
+        case 1: return int4_rows<NV, 1>(w, number, rows, first, acc);
+        case 2: return int4_rows<NV, 2>(w, number, rows, first, acc);
+        case 3: return int4_rows<NV, 3>(w, number, rows, first, acc);
+        default: return int4_rows<NV, TILE>(w, number, rows, first, acc);
     }
 }
 
@@ -253,12 +235,22 @@ inline void product(const Matrix& w, int64_t number, const Rows& x, int64_t rows
     for (int64_t r = 0; r < rows; r += TILE) {
         V acc[TILE][MAX_VECTORS];
         const int now = static_cast<int>(std::min<int64_t>(TILE, rows - r));
-        switch (w.width / LANES) {
-            case 1: panel<1>(w, number, x, r, now, acc); break;
-            case 2: panel<2>(w, number, x, r, now, acc); break;
-            case 3: panel<3>(w, number, x, r, now, acc); break;
-            default: panel<4>(w, number, x, r, now, acc); break;
-        }
-        for (int i = 0; i < now; i++) std::memcpy(y + (r + i) * w.out + first, acc[i], count * sizeof(float));
+        if (w.width == 2 * LANES) int4_tile<2>(w, number, x, r, now, acc);
+        else int4_tile<4>(w, number, x, r, now, acc);
+        for (int i = 0; i < now; i++) store_some(y + (r + i) * w.out + first, acc[i], count);
+    }
+}
+
+// The layout of a matrix whose numbers are multiplied as they are stored.
+inline bool is_dense(const Matrix& w) { return w.layout == FLOAT32_PANELS || w.layout == BFLOAT16_PANELS; }
+
+// `count` rows of x [.., in] with panel `number` of a dense matrix.
+template <class N> void dense_tile(const Matrix& w, int64_t number, const N* x, int count, V (*acc)[MAX_VECTORS]) {
+    const N* panel = static_cast<const N*>(w.numbers) + number * w.columns * w.width;
+    switch (w.width / LANES) {
+        case 1: return multiply<1>(count, x, w.in, panel, w.in, acc);
+        case 2: return multiply<2>(count, x, w.in, panel, w.in, acc);
+        case 3: return multiply<3>(count, x, w.in, panel, w.in, acc);
+        default: return multiply<4>(count, x, w.in, panel, w.in, acc);
     }
 }

@@ -17,21 +17,23 @@ from torch import Tensor
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import GROUP, Int4Linear
 from miniinfer.engine.weights import Weights
-from miniinfer.native.library import FLOAT32_PANELS, INT4_PANELS, MOST_ROWS, Q8_ROWS, Library, Matrix
+from miniinfer.native.library import BFLOAT16_PANELS, FLOAT32_PANELS, INT4_PANELS, MOST_ROWS, Q8_ROWS, Library, Matrix
 
 WIDTHS = (64, 48, 32, 16)  # rows of a panel, as oneDNN chooses them by the processor
-TOLERANCE = {FLOAT32_PANELS: 1e-4, INT4_PANELS: 0.05, Q8_ROWS: 0.01}  # of the largest number; torch rounds more
+# Of the largest number. Torch rounds more where numbers are packed; in bfloat16 both round the result to 8 bits.
+TOLERANCE = {FLOAT32_PANELS: 1e-4, BFLOAT16_PANELS: 0.01, INT4_PANELS: 0.05, Q8_ROWS: 0.01}
 
 
 class NativeLinear(Linear):
     """The product of `inner` in the core for as many rows as it `takes`, by `inner` itself for more: x [T, in] ->
-    [T, out], float32. `address`: of the core's struct Matrix."""
+    [T, out], both in `dtype`. `address`: of the core's struct Matrix."""
 
     __slots__ = ("_library", "_matrix", "_most_rows", "_stored_bytes", "address", "inner")
 
     def __init__(self, inner: Linear, matrix: Matrix, library: Library, stored_bytes: int) -> None:
         self.out_features, self.in_features, self.dtype = inner.out_features, inner.in_features, inner.dtype
-        self.inner, self._matrix, self._library, self._stored_bytes = inner, matrix, library, stored_bytes
+        self.inner, self._matrix, self._stored_bytes = inner, matrix, stored_bytes
+        self._library = library.of(bfloat16=self.dtype == torch.bfloat16)
         self.address = ctypes.addressof(matrix)
         self._most_rows = sys.maxsize if library.takes_many(self.address) else MOST_ROWS
 
@@ -101,17 +103,18 @@ def _layouts(linear: Linear, q8_rows: Tensor | None) -> Iterator[tuple[Matrix, i
             if out % width == 0 and columns % GROUP == 0:
                 matrix = Matrix(INT4_PANELS, width, out, columns, columns, q.data_ptr(), scales.data_ptr())
                 yield matrix, linear.nbytes
-    packed = linear.packed_memory() if linear.dtype == torch.float32 else None
+    packed = linear.packed_memory()
     if packed is not None:
         address, num_bytes = packed
+        layout = BFLOAT16_PANELS if linear.dtype == torch.bfloat16 else FLOAT32_PANELS
         for width in WIDTHS:
-            for stored in dict.fromkeys((columns, -(-columns // 16) * 16)):
-                if num_bytes == -(-out // width) * width * stored * 4:
-                    yield Matrix(FLOAT32_PANELS, width, out, columns, stored, address, None), num_bytes
+            for stored in dict.fromkeys(-(-columns // padding) * padding for padding in (1, 2, 16, 32, 64)):
+                if num_bytes == -(-out // width) * width * stored * linear.dtype.itemsize:
+                    yield Matrix(layout, width, out, columns, stored, address, None), num_bytes
 
 
 def _agrees(native: NativeLinear, tolerance: float) -> bool:
     """True if two random rows give what `inner` gives."""
-    x = torch.randn(2, native.in_features, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(2, native.in_features, generator=torch.Generator().manual_seed(0)).to(native.dtype)
     wanted = native.inner(x)
     return bool((native(x) - wanted).abs().max() <= tolerance * wanted.abs().max())

@@ -50,7 +50,7 @@ def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     rows, size = x.shape
-    calls.backend_of(engine).library.for_rows(rows).rms_norm(
+    calls.library_of(engine, rows).rms_norm(
         x.data_ptr(), weight.data_ptr(), engine.model_config.norm_eps, rows, size, y.data_ptr()
     )
     return y
@@ -90,7 +90,7 @@ def rope(engine: Engine, state: StepState) -> None:
         return attention.rope(engine, state)
     (rows, num_heads, head_dim), num_kv_heads = q.shape, k.shape[1]
     turned = q.new_empty((rows, num_heads + num_kv_heads, head_dim))
-    calls.backend_of(engine).library.for_rows(rows).rope(
+    calls.library_of(engine, rows).rope(
         q.data_ptr(), q.stride(0), k.data_ptr(), k.stride(0), state.rope_cos.data_ptr(), state.rope_sin.data_ptr(),
         rows, num_heads, num_kv_heads, head_dim, turned.data_ptr(),
     )  # fmt: skip
@@ -111,7 +111,7 @@ def write_kv(engine: Engine, state: StepState) -> None:
     place_tokens(engine, state)
     slots, new = state.slot_mapping, state.new_blocks
     backend = calls.backend_of(engine)
-    backend.library.for_rows(len(slots)).write_kv(
+    calls.library_of(engine, len(slots)).write_kv(
         backend.cache(engine.kv_cache, state.layer), k.data_ptr(), k.stride(0), v.data_ptr(), v.stride(0),
         slots.data_ptr(), len(slots), new.data_ptr(), len(new),
     )  # fmt: skip
@@ -195,11 +195,11 @@ def mlp_hidden(engine: Engine, state: StepState) -> None:
     hidden = x.new_empty((rows, size))
     if _in_core(linear, x):
         x = x.contiguous()
-        library = calls.backend_of(engine).library.for_rows(rows)
+        library = calls.library_of(engine, rows)
         library.mlp_hidden(linear.address, x.data_ptr(), rows, hidden.data_ptr())
     else:
         both = linear(x)  # [T, 2F]
-        calls.backend_of(engine).library.gate(both.data_ptr(), rows, size, hidden.data_ptr())
+        calls.library_of(engine, rows).gate(both.data_ptr(), rows, size, hidden.data_ptr())
     state.mlp_hidden = hidden  # [T, F]
     return None
 
@@ -228,7 +228,7 @@ def _linear_add(engine: Engine, linear: NativeLinear, x: Tensor, resid: Tensor) 
     """The product and its sum with the residual stream."""
     x, resid = x.contiguous(), resid.contiguous()
     product, total = torch.empty_like(resid), torch.empty_like(resid)
-    calls.backend_of(engine).library.for_rows(len(x)).linear_add(
+    calls.library_of(engine, len(x)).linear_add(
         linear.address, x.data_ptr(), resid.data_ptr(), x.shape[0], product.data_ptr(), total.data_ptr()
     )
     return product, total

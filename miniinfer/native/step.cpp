@@ -4,76 +4,87 @@
 namespace {
 
 // The part of a field that belongs to one layer; `size`: numbers of a row.
-float* part(const Step& s, float* field, int64_t layer, int64_t size) { return field + layer * s.rows * size; }
-float* wide(const Step& s, float* field, int64_t layer) { return part(s, field, layer, s.hidden); }
+template <class N> N* part(const Step<N>& s, N* field, int64_t layer, int64_t size) {
+    return field + layer * s.rows * size;
+}
+template <class N> N* wide(const Step<N>& s, N* field, int64_t layer) { return part(s, field, layer, s.hidden); }
 
-int64_t qkv_size(const Step& s) { return (s.num_heads + 2 * s.num_kv_heads) * s.head_dim; }
-int64_t turned_size(const Step& s) { return (s.num_heads + s.num_kv_heads) * s.head_dim; }
-float* z_of(const Step& s, int64_t layer) { return part(s, s.z, layer, s.num_heads * s.head_dim); }
+template <class N> int64_t qkv_size(const Step<N>& s) { return (s.num_heads + 2 * s.num_kv_heads) * s.head_dim; }
+template <class N> int64_t turned_size(const Step<N>& s) { return (s.num_heads + s.num_kv_heads) * s.head_dim; }
+template <class N> N* z_of(const Step<N>& s, int64_t layer) {
+    return part(s, s.z, layer, s.num_heads * s.head_dim);
+}
 
-const float* resid_pre(const Step& s, int64_t layer) {
+template <class N> const N* resid_pre(const Step<N>& s, int64_t layer) {
     return layer == 0 ? s.embedded : wide(s, s.resid_post, layer - 1);
 }
 
-Cache cache_of(const Step& s, int64_t layer) {
-    Cache cache = s.cache;
+template <class N> Cache<N> cache_of(const Step<N>& s, int64_t layer) {
+    Cache<N> cache = s.cache;
     cache.layer += layer * s.cache_stride;
     return cache;
 }
 
 }  // namespace
 
-void mi_step_attn_norm(const Step* s, int64_t i) {
+template <class N> void mi_step_attn_norm(const Step<N>* s, int64_t i) {
     mi_rms_norm(resid_pre(*s, i), s->layers[i].attn_norm, s->eps, s->rows, s->hidden, wide(*s, s->attn_norm_out, i));
 }
 
-void mi_step_qkv_proj(const Step* s, int64_t i) {
+template <class N> void mi_step_qkv_proj(const Step<N>* s, int64_t i) {
     mi_linear(s->layers[i].qkv, wide(*s, s->attn_norm_out, i), s->rows, part(*s, s->qkv, i, qkv_size(*s)));
 }
 
-void mi_step_rope(const Step* s, int64_t i) {
-    const float* q = part(*s, s->qkv, i, qkv_size(*s));
+template <class N> void mi_step_rope(const Step<N>* s, int64_t i) {
+    const N* q = part(*s, s->qkv, i, qkv_size(*s));
     mi_rope(q, qkv_size(*s), q + s->num_heads * s->head_dim, qkv_size(*s), s->rope_cos, s->rope_sin, s->rows,
             s->num_heads, s->num_kv_heads, s->head_dim, part(*s, s->turned, i, turned_size(*s)));
 }
 
-void mi_step_write_kv(const Step* s, int64_t i) {
-    const Cache cache = cache_of(*s, i);
-    const float* k = part(*s, s->turned, i, turned_size(*s)) + s->num_heads * s->head_dim;
-    const float* v = part(*s, s->qkv, i, qkv_size(*s)) + turned_size(*s);
+template <class N> void mi_step_write_kv(const Step<N>* s, int64_t i) {
+    const Cache<N> cache = cache_of(*s, i);
+    const N* k = part(*s, s->turned, i, turned_size(*s)) + s->num_heads * s->head_dim;
+    const N* v = part(*s, s->qkv, i, qkv_size(*s)) + turned_size(*s);
     mi_write_kv(&cache, k, turned_size(*s), v, qkv_size(*s), s->slots, s->rows, s->new_blocks, s->num_new);
 }
 
-void mi_step_attn_scores(const Step* s, int64_t i, float* scores) {
-    const Cache cache = cache_of(*s, i);
+template <class N> void mi_step_attn_scores(const Step<N>* s, int64_t i, N* scores) {
+    const Cache<N> cache = cache_of(*s, i);
     mi_attn_scores(&cache, part(*s, s->turned, i, turned_size(*s)), turned_size(*s), s->num_heads, s->tables,
                    s->table_size, s->lens, s->rows, s->context, scores);
 }
 
-void mi_step_attn_pattern(const Step* s, const float* scores, float* pattern) {
+template <class N> void mi_step_attn_pattern(const Step<N>* s, const N* scores, N* pattern) {
     mi_attn_pattern(scores, s->rows * s->num_heads, s->context, pattern);
 }
 
-void mi_step_attn_mix(const Step* s, int64_t i, const float* pattern) {
-    const Cache cache = cache_of(*s, i);
+template <class N> void mi_step_attn_mix(const Step<N>* s, int64_t i, const N* pattern) {
+    const Cache<N> cache = cache_of(*s, i);
     mi_attn_mix(&cache, pattern, s->num_heads, s->tables, s->table_size, s->lens, s->rows, s->context, z_of(*s, i));
 }
 
-void mi_step_attn_out(const Step* s, int64_t i) {
+template <class N> void mi_step_attn_out(const Step<N>* s, int64_t i) {
     mi_linear_add(s->layers[i].attn_out, z_of(*s, i), resid_pre(*s, i), s->rows, wide(*s, s->attn_out, i),
                   wide(*s, s->resid_mid, i));
 }
 
-void mi_step_mlp_norm(const Step* s, int64_t i) {
+template <class N> void mi_step_mlp_norm(const Step<N>* s, int64_t i) {
     mi_rms_norm(wide(*s, s->resid_mid, i), s->layers[i].mlp_norm, s->eps, s->rows, s->hidden,
                 wide(*s, s->mlp_norm_out, i));
 }
 
-void mi_step_mlp_hidden(const Step* s, int64_t i) {
+template <class N> void mi_step_mlp_hidden(const Step<N>* s, int64_t i) {
     mi_mlp_hidden(s->layers[i].gate_up, wide(*s, s->mlp_norm_out, i), s->rows, part(*s, s->mlp_hidden, i, s->mlp));
 }
 
-void mi_step_mlp_out(const Step* s, int64_t i) {
+template <class N> void mi_step_mlp_out(const Step<N>* s, int64_t i) {
     mi_linear_add(s->layers[i].down, part(*s, s->mlp_hidden, i, s->mlp), wide(*s, s->resid_mid, i), s->rows,
                   wide(*s, s->mlp_out, i), wide(*s, s->resid_post, i));
 }
+
+const Entry STEP_ENTRIES[] = {
+    MI_ENTRY(mi_step_attn_norm), MI_ENTRY(mi_step_qkv_proj), MI_ENTRY(mi_step_rope), MI_ENTRY(mi_step_write_kv),
+    MI_ENTRY(mi_step_attn_scores), MI_ENTRY(mi_step_attn_pattern), MI_ENTRY(mi_step_attn_mix),
+    MI_ENTRY(mi_step_attn_out), MI_ENTRY(mi_step_mlp_norm), MI_ENTRY(mi_step_mlp_hidden), MI_ENTRY(mi_step_mlp_out),
+    Entry{},
+};

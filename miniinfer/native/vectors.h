@@ -75,26 +75,6 @@ inline bool all_are(V x, float value) {
 #endif
 }
 
-// How many of the numbers stand before those at the end that all equal `value`, in steps of 16.
-inline int64_t length_but_for(const float* x, int64_t size, float value) {
-    int64_t n = size;
-    while (n > 0 && n % LANES != 0 && x[n - 1] == value) n--;
-    while (n >= LANES && n % LANES == 0) {
-        if (!all_are(load(x + n - LANES), value)) break;
-        n -= LANES;
-    }
-    return n;
-}
-
-inline float dot(const float* a, const float* b, int64_t size) {
-    V sums{};
-    int64_t i = 0;
-    for (; i + LANES <= size; i += LANES) sums += load(a + i) * load(b + i);
-    float result = sum(sums);
-    for (; i < size; i++) result += a[i] * b[i];
-    return result;
-}
-
 // e^x to 2 units in the last place; 0 below -104, NaN for NaN.
 #if defined(__AVX512F__)
 inline V exp(V x) {

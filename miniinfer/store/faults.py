@@ -24,11 +24,10 @@ def not_writable(error: Exception) -> bool:
 
 
 def store_error(name: str, error: Exception) -> StoreError:
-    """The sentence for what SQLite or the system has raised; one that is a sentence already stays it. name: of the
-    file, as a reader may see it."""
+    """The sentence for what SQLite or the system has raised; one that is a sentence already stays it."""
     if isinstance(error, StoreError):
         return error
-    text = str(getattr(error, "strerror", None) or error)  # without the path
+    text = str(getattr(error, "strerror", None) or error)  # of a file: without its path
     if isinstance(error, UnicodeError):
         return RunRefusedError("A run holds text that cannot be written. It goes on, but is not saved.")
     if ("disk" in text and "full" in text) or getattr(error, "errno", None) in FULL:

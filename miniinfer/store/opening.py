@@ -35,8 +35,8 @@ NOBODYS = "DELETE FROM owners WHERE session NOT IN (SELECT session FROM runs UNI
 
 
 def open_file(path: Path, name: str) -> tuple[sqlite3.Connection, bool]:
-    """A connection for any thread, and whether it is for reading alone. Raises StoreError, one sentence. name: what
-    that calls the file."""
+    """A connection for any thread, and whether it is for reading alone. name: what a sentence calls the file. Raises
+    StoreError, one sentence."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = _connect(str(path))
@@ -74,7 +74,7 @@ def _prepare(db: sqlite3.Connection, name: str) -> None:
     version = _version(db)
     if version > SCHEMA_VERSION:
         raise StoreError(
-            f"{name}: written by a newer MiniInfer (version {version} of its format): use that one, or "
+            f"{name} were written by a newer MiniInfer (version {version} of its format): use that one, or "
             "set MINIINFER_HOME to another folder."
         )
     db.execute("PRAGMA journal_mode=WAL")

@@ -28,7 +28,7 @@ MAX_NAME = 200
 class SavedModel:
     """Which model made the run. source: None for the default model, else a path. file_bytes and file_sample (see
     models/file_state.py; None in runs that were saved before it was kept) tell a file that was replaced by another one
-    of the same name. backend: what computed it, torch or native; None in runs that were saved before it was kept."""
+    of the same name. backend: what computed it, torch for example; None in runs that were saved before it was kept."""
 
     name: str
     source: str | None
@@ -167,7 +167,7 @@ def _model(value: dict[str, Any]) -> SavedModel:
     return SavedModel(
         text(value["name"], MAX_NAME), maybe(lambda x: text(x, 4096), value["source"]), text(value["device"], 20),
         text(value["dtype"], 20), whole(value["file_bytes"]), maybe(lambda x: text(x, 64), value.get("file_sample")),
-        maybe(one_of("torch", "native"), value.get("backend")),
+        maybe(lambda x: text(x, 20), value.get("backend")),
     )
 
 

@@ -213,7 +213,7 @@ class LiveRun(SleepingRun):
     def rows_at(self, position: int) -> ByteArray:
         newest = self._recorder.newest
         if newest is not None and newest.position == position:
-            return to_u8(np.stack([rows.float().cpu().numpy() for rows in newest.rows]))
+            return to_u8(newest.rows.float().cpu().numpy())
         q = self.queries_at(position)[:, None]
         rows = [self._attention(layer, q[layer], position)[:, 0] for layer in range(self.info.model.num_layers)]
         return to_u8(np.stack(rows))

@@ -6,7 +6,6 @@ looks, and the final-norm vector gives the logits back. Arrays are copied to rea
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from miniinfer.engine.state import StepState
 
 
-WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))  # behind them, and processors, things are kept
+# Something is kept behind these stages, and behind each logits processor.
+WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))
 FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
 
 
@@ -36,12 +36,12 @@ FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by 
 class NewestRow:
     """What a panel looks at right after a step, as the step itself saw it: of the first sequence's newest position.
 
-    rows: L times [H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
+    rows: [L, H, C]; logits: [R, V], R = 0 if that step sampled nothing; processed: the same after each processor;
     probs: [R, V]; coins: R. Older ones are computed when looked at.
     """
 
     position: int
-    rows: list[torch.Tensor]
+    rows: torch.Tensor
     logits: torch.Tensor
     processed: list[torch.Tensor]
     probs: torch.Tensor
@@ -142,7 +142,8 @@ class Recorder:
             assert rows.shape[1] == count
             prompt = seq.num_prompt_tokens
             rows = rows[:, : prompt - start, :prompt]  # what is computed anew may go on into the output
-            self._prompts[seq.seq_id].add(layer, start, pool_rows_and_columns(rows, start, cell_size(prompt)))
+            pooled = self._engine.backend.largest_in_cells(rows, start, cell_size(prompt))
+            self._prompts[seq.seq_id].add(layer, start, pooled.numpy())
 
     def _copy(self, state: StepState) -> _Copies:
         import torch
@@ -161,7 +162,7 @@ class Recorder:
         for seq_id in pooled:
             del self._prompts[seq_id]
         self.newest = NewestRow(
-            self._plan[0][2] + self._plan[0][1] - 1, list(newest), state.raw_logits, self._processed, state.probs,
+            self._plan[0][2] + self._plan[0][1] - 1, newest, state.raw_logits, self._processed, state.probs,
             state.coins,
         )
         row_of = {row: r for r, row in enumerate(state.sample_rows)}
@@ -219,29 +220,13 @@ def _newest_row(state: StepState) -> torch.Tensor:
     return pattern_row(state, 0).clone()  # a view would hold the whole pattern of a prefill
 
 
-def pool_rows_and_columns(rows: torch.Tensor, start: int, cell: int) -> FloatArray:
-    """[H, n, C], rows of positions start .. start + n - 1 -> [H, cells that they touch, ceil(C / cell)]: the largest
-    weight within each cell. Rows first: they lie side by side in memory, so that needs one pass at its full speed."""
-    import torch
-
-    count = rows.shape[1]
-    edges = [0, *range(cell - start % cell, count, cell), count]
-    pooled = torch.stack([rows[:, low:high].amax(1) for low, high in itertools.pairwise(edges)], dim=1)
-    whole = rows.shape[-1] // cell * cell
-    parts = [pooled[..., :whole].unflatten(-1, (-1, cell)).amax(-1)] if whole else []
-    if whole < rows.shape[-1]:
-        parts.append(pooled[..., whole:].amax(-1, keepdim=True))
-    return torch.cat(parts, -1).float().cpu().numpy()
-
-
 def _norms(k: list[torch.Tensor], v: list[torch.Tensor]) -> torch.Tensor:
     """k, v: L times [T, K, D] -> [T, L, 2]: L2 norms over all key/value heads, float32."""
     import torch
 
-    few = len(k[0]) <= FEW_ROWS
-    pieces = ([torch.stack(kind)] if few else [x[None] for x in kind] for kind in (k, v))  # [layers, T, K, D]
-    squares = [torch.cat([x.float().square().sum((2, 3)) for x in kind]) for kind in pieces]  # [L, T] each
-    return torch.stack(squares, -1).transpose(0, 1).sqrt()
+    # Few operations, because each of torch's may wait for a thread of its own.
+    norms = (torch.linalg.vector_norm(torch.stack(kind), dim=(2, 3), dtype=torch.float32) for kind in (k, v))  # [L, T]
+    return torch.stack(tuple(norms), -1).transpose(0, 1)
 
 
 def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
@@ -253,7 +238,12 @@ def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
         return _frozen(torch.stack(tensors).float().cpu())
     array = np.empty((len(tensors), *tensors[0].shape), np.float32)
     for row, tensor in zip(array, tensors, strict=True):
-        row[...] = tensor.float().cpu().numpy()
+        if tensor.dtype == torch.bfloat16:
+            wide = row.view(np.uint32)  # a bfloat16 is the upper half of a float32; numpy has no such numbers
+            wide[...] = tensor.view(torch.int16).numpy().view(np.uint16)
+            wide <<= 16
+        else:
+            row[...] = tensor.float().cpu().numpy()
     array.setflags(write=False)
     return array
 

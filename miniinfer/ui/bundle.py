@@ -7,6 +7,7 @@ server starts. Where nothing can be written, the component is served file by fil
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import time
@@ -26,6 +27,12 @@ def component_files(name: str) -> tuple[str, str]:
         return _written(name, "js", join_scripts(script)), _written(name, "css", join_styles(style))
     except OSError:
         return script, style
+
+
+@functools.cache
+def served_files(name: str) -> tuple[str, str]:
+    """`component_files`, looked at once in a process."""
+    return component_files(name)
 
 
 def _written(name: str, kind: str, text: str) -> str:

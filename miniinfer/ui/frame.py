@@ -16,7 +16,7 @@ from miniinfer.ui.room import room, take_room
 from miniinfer.ui.sessions.session import Session
 
 STYLES = Path(__file__).parent / "styles"  # one file a page, and that of the frame, which comes first
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.25
 BODY = "page_body"  # the fragment that is a page's body, where a page has one that follows the cursor
 # What a move of the cursor draws anew; on other pages that is everything.
 DRAWN = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import streamlit as st
 
-from miniinfer.ui.bundle import component_files
+from miniinfer.ui.bundle import served_files
 
 
 def _component(name: str) -> Any:
-    script, style = component_files(name)
+    script, style = served_files(name)
     return st.components.v2.component(f"miniinfer.{name}", js=script, css=style)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from bench import batching, cuda, decode, engine, payload, peers, recording, report, sampling, setting
+from bench import batching, cuda, decode, engine, payload, peers, prefill, recording, report, sampling, setting
 from bench.passage import passage
 from bench.report import Figure
 from miniinfer.engine.backend import TORCH
@@ -88,6 +88,18 @@ def test_engine(endless: LoadedModel) -> None:
     stages = {name.rpartition(": ")[2] for name in found if name.startswith("decode step, 12 tokens: ")}
     assert {"mlp_hidden", "mlp_out", "qkv_proj", "attn_out", "unembed"} <= stages
     assert "prefill of 4 tokens" in found
+
+
+def test_prefill_is_what_decode_measures_of_a_prompt() -> None:
+    assert (prefill.FULL.contexts, prefill.FULL.prefill) == ((), decode.Size().prefill)
+
+
+def test_a_bench_of_prompts_alone(endless: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode.peers, "installed", lambda model, context: {})
+    size = decode.Size(contexts=(), prefill=5, prefill_rounds=1)
+    found = {figure.name: figure for figure in decode.measure(size, {"float32": endless})}
+    assert found["prefill of 5: float32"].value > 0
+    assert not [name for name in found if name.startswith("decode")]
 
 
 def test_decode(endless: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:

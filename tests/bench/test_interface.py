@@ -23,8 +23,10 @@ def test_interface(model_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 events at " in found["packed: key to painted, 24 tokens"].note
     whole, part = (found[f"packed: click to painted, 24 tokens{which}"] for which in (", whole step", ""))
     assert whole.value > part.value, "the model's time is in one of them"
-    assert found["packed: a whole step, 30 tokens : 10, all panels open"].most == interface.MOST_GROWTH
-    long = found["packed: 30 tokens, by turns: whole step"]
+    for heads in ("rows", "patterns"):
+        ratio = found[f"packed: a whole step, 30 tokens : 10, all panels open, heads as {heads}"]
+        assert ratio.most == interface.MOST_GROWTH
+    long = found["packed: 30 tokens, by turns, heads as rows: whole step"]
     assert long.value > found["packed: by turns, 30 tokens: the model"].value
 
 

@@ -150,6 +150,14 @@ def test_a_file_goes_out_and_in_and_a_table_is_parquet(visit, tmp_path):
     page.keyboard.press("ArrowRight")
     tab.expect_step("step 2")
 
+    page.get_by_test_id("transport-runs").click()
+    page.get_by_test_id("transport-all-runs").click()
+    page.get_by_test_id("stDataFrame").hover()  # the table's own buttons come with the pointer
+    page.get_by_role("button", name="Examples").click()
+    page.get_by_role("button", name="A list that repeats").click()
+    expect(page.get_by_test_id("attention-layer")).to_have_value("17")
+    expect(page.get_by_test_id("attention-head")).to_have_value("5")
+
 
 def test_a_link_marks_its_panel(visit):
     tab = visit()

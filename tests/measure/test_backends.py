@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
 
 import pytest
 
 from miniinfer.config import SamplingParams
-from miniinfer.engine.backend import TORCH
+from miniinfer.engine.backend import TORCH, TorchBackend
 from miniinfer.engine.program import build_program
 from miniinfer.engine.stage import Stage
 from miniinfer.engine.stages.mlp import mlp_out
 from miniinfer.errors import BadInputError
 from miniinfer.faults.replace import replace_stage
-from miniinfer.figures.cost.backends import agreement_words, backends_headline, backends_table, backends_words
+from miniinfer.figures.cost.backends import (
+    agreement_words,
+    backends_headline,
+    backends_table,
+    backends_words,
+    stages_figure,
+)
+from miniinfer.figures.palette import LIGHT
 from miniinfer.measure.backends import Operations, measure_backends
 from miniinfer.measure.progress import run_through
 from miniinfer.measure.records import BackendComparison
@@ -28,10 +34,11 @@ PARAMS = SamplingParams(temperature=0.8, top_p=0.9)
 BUFFER = 2**20
 
 
-class Twice:
+class Twice(TorchBackend):
     """Torch, with one stage that does its work twice and one that takes its time."""
 
     name = "twice"
+    group_cost = TORCH.group_cost
 
     def program(self, program: tuple[Stage, ...]) -> tuple[Stage, ...]:
         def slow(engine, state):  # type: ignore[no-untyped-def]
@@ -40,12 +47,6 @@ class Twice:
             mlp_out(engine, state)
 
         return replace_stage(program, "mlp_out", slow)
-
-    def weights(self, weights):  # type: ignore[no-untyped-def]
-        return weights
-
-    def threads(self, rows):  # type: ignore[no-untyped-def]
-        return contextlib.nullcontext()
 
 
 def measured(backends, **options) -> BackendComparison:  # type: ignore[no-untyped-def]
@@ -130,3 +131,17 @@ def test_words_and_table_say_the_same() -> None:
     assert table["torch ms"][:-1].sum() == table["torch ms"]["step"] == pytest.approx(10)
     assert table["torch operations"].to_list() == [4, 0, 2, 0, 3, 9]
     assert table["moving ms"]["step"] == pytest.approx(4.4)
+
+
+def test_three_backends_are_each_held_against_the_first() -> None:
+    found = comparison()
+    third = dataclasses.replace(found.runs[1], backend="graph", ratio=0.5)
+    found = dataclasses.replace(found, runs=(*found.runs, third))
+    said = "torch takes 2.5 times as long as native and 0.50 times as long as graph"
+    assert backends_headline(found).endswith(said)
+    table = backends_table(found, PARAMS.order).set_index("stage")
+    assert {"torch : native", "torch : graph", "graph ms", "graph operations"} <= set(table)
+    assert "ratio" not in table
+    bars = [trace for trace in stages_figure(found, PARAMS.order, LIGHT, 300)["data"] if trace["type"] == "bar"]
+    assert [bar["name"] for bar in bars] == ["torch", "native", "graph"]
+    assert len({bar["marker"]["color"] for bar in bars}) == 3

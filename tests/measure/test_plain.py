@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miniinfer.config import SamplingParams
+from miniinfer.engine.backend import TORCH
 from miniinfer.errors import BadInputError
+from miniinfer.measure.backends import measure_backends
+from miniinfer.measure.cache_off import measure_cache_off
+from miniinfer.measure.curve import measure_curve
 from miniinfer.measure.plain import KINDS, from_text, to_text
+from miniinfer.measure.precision import measure_precision
+from miniinfer.measure.progress import run_through
 from miniinfer.measure.records import (
     CacheOff,
     Curve,
@@ -22,7 +29,9 @@ from miniinfer.measure.records import (
     PrecisionToken,
     TokenCost,
 )
-from tests.measure.helpers import comparison, stats, step_times
+from miniinfer.measure.stage_times import measure_decode, measure_prefill
+from tests.engine.tiny import tiny_model
+from tests.measure.helpers import IDS, comparison, stats, step_times
 
 PRECISION = PrecisionRun("float32", 4, 2, 1, None, 3.5, stats(2), 1.0, 0.0, 0.0, (PrecisionToken(7, 0.5, {7: 0.25}),))
 RESULTS: dict[str, Any] = {
@@ -62,3 +71,23 @@ def test_damage_is_never_more_than_a_sentence(view: str, value: Any, at: int, pu
 def test_a_view_that_keeps_nothing() -> None:
     with pytest.raises(BadInputError, match="damaged"):
         from_text("calibration", "{}")
+
+
+def test_what_is_really_measured_is_kept_whole() -> None:
+    """Records made by hand hold plain numbers; those of a measurement must too."""
+    model, params = tiny_model(), SamplingParams(temperature=0.7, max_new_tokens=4)
+    measured = {
+        "times": (
+            run_through(measure_prefill(model, IDS, params, rounds=1)),
+            run_through(measure_decode(model, IDS, 9, params, rounds=1)),
+        ),
+        "curve": run_through(measure_curve(model, IDS, (16, 40), rounds=1, warm_up=0)),
+        "backends": run_through(
+            measure_backends(model, IDS, 20, params, [TORCH, TORCH], rounds=1, warm_up=0, buffer_bytes=4096)
+        ),
+        "cache_off": run_through(measure_cache_off(model, IDS, prompt=7, tokens=2, lengths=(8,), rounds=1)),
+        "precision": run_through(measure_precision({"a": model, "b": tiny_model()}, IDS, params, tokens=2)),
+    }
+    assert set(measured) == set(KINDS)
+    for view, result in measured.items():
+        assert from_text(view, to_text(result)) == result, view

@@ -17,7 +17,7 @@ from miniinfer.errors import BadInputError
 from miniinfer.native import build
 from miniinfer.native.build import BackgroundBuild, built_library, find_compiler, library_path
 from miniinfer.native.choose import Native, choose_backend, switched_off
-from miniinfer.native.library import LONG, SHORT, VERSION, Library, NativeError
+from miniinfer.native.library import COMMON, VERSION, Library, NativeError
 from tests.engine.tiny import tiny_model
 
 
@@ -43,7 +43,8 @@ def compiled(monkeypatch) -> list[str]:
         if "-o" in command:
             calls.append(command[-1])
             source = Path(command[-1]).with_suffix(".c")
-            lines = [f"void {name}(void) {{}}" for name in LONG | SHORT]
+            lines = [f"void {name}(void) {{}}" for name in COMMON]
+            lines.append("const void* mi_function(const char* name, long long bfloat16) { return name; }")
             source.write_text(f"long long mi_version(void) {{ return {VERSION}; }}\n" + "\n".join(lines))
             command = [command[0], "-x", "c", "-shared", "-fPIC", str(source), "-o", command[-1]]
         return run(command)
@@ -135,6 +136,19 @@ def test_a_library_of_another_version(tmp_path: Path) -> None:
         Library(source)
 
 
+def test_a_library_without_one_of_the_stages(tmp_path: Path) -> None:
+    source = tmp_path / "poor.c"
+    lines = [f"void {name}(void) {{}}" for name in COMMON]
+    source.write_text(
+        f"long long mi_version(void) {{ return {VERSION}; }}\n" + "\n".join(lines)
+        + "\nconst void* mi_function(const char* name, long long bfloat16) { return bfloat16 ? 0 : name; }\n"
+    )
+    poor = tmp_path / "poor.so"
+    subprocess.run([find_compiler(), "-x", "c", "-shared", "-fPIC", str(source), "-o", str(poor)], check=True)
+    with pytest.raises(NativeError, match="could not be loaded: it has no mi_linear"):
+        Library(poor)
+
+
 def test_two_processes_build_it_once(tmp_path: Path) -> None:
     """Both ask at the same moment; the compiler writes down how often it was called."""
     compiler, calls = tmp_path / "compiler", tmp_path / "calls"
@@ -192,10 +206,11 @@ class TestChoice:
         assert chosen.name == "native"
         assert choose_backend("auto", weights, native=native) is chosen
         assert choose_backend("torch", weights, native=native) is TORCH
-        half = tiny_model(dtype=torch.bfloat16).weights
-        assert choose_backend("auto", half, native=native) is TORCH
-        with pytest.raises(NativeError, match="the model is in bfloat16"):
-            choose_backend("native", half, native=native)
+        assert choose_backend("auto", tiny_model(dtype=torch.bfloat16).weights, native=native) is chosen
+        double = tiny_model(dtype=torch.float64).weights
+        assert choose_backend("auto", double, native=native) is TORCH
+        with pytest.raises(NativeError, match="the model is in float64"):
+            choose_backend("native", double, native=native)
 
     def test_native_that_cannot_be_had_is_a_sentence_and_auto_goes_on(self, monkeypatch, caplog) -> None:
         monkeypatch.delenv("MINIINFER_NATIVE", raising=False)

@@ -13,7 +13,7 @@ from torch import Tensor
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import Blocks, Int4Linear
 from miniinfer.native import build
-from miniinfer.native.library import FLOAT32_PANELS, Q8_ROWS, Library, Matrix
+from miniinfer.native.library import BFLOAT16_PANELS, FLOAT32_PANELS, Q8_ROWS, Library, Matrix
 from miniinfer.native.products import MOST_ROWS, NativeLinear, native_linear
 
 ROWS = [1, 2, 3, 4, 5, 8, 9, 23]
@@ -60,17 +60,39 @@ def test_float32_as_onednn_has_packed_it(rows: int, shape: tuple[int, int], libr
     assert torch.equal(linear.to_dense(), matrix)
 
 
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("shape", [(128, 96), (576, 1536), (100, 36), (67, 29), (24, 16)], ids=str)
+def test_bfloat16_as_onednn_has_packed_it(rows: int, shape: tuple[int, int], library: Library) -> None:
+    """Sums are float32, so a result is off by its own rounding: 2^-9 of itself."""
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1)).bfloat16()
+    linear = native_linear(Linear(matrix), library)
+    assert type(linear) is NativeLinear, "another version of torch packs in another order: the core must learn it"
+    x = rows_of(rows, shape[1]).bfloat16()
+    found = linear(x)
+    assert found.dtype == torch.bfloat16
+    close(found.float(), exact(x, matrix), 2**-8)
+    wanted = exact(x, matrix).bfloat16()
+    assert (found != wanted).float().mean() < 0.05, "only what lies in the middle of two numbers may fall either way"
+
+
 @pytest.mark.parametrize("width", [16, 32, 48, 64])
 def test_panels_of_every_width(width: int, library: Library) -> None:
-    out, size = 2 * width + 5, 40
-    matrix = torch.randn(out, size)
-    padded = torch.zeros(3 * width, size)
-    padded[:out] = matrix
-    panels = padded.view(3, width, size).transpose(1, 2).contiguous()
-    x, y = rows_of(6, size), torch.full((6, out), float("nan"))
-    core = Matrix(FLOAT32_PANELS, width, out, size, size, panels.data_ptr(), None)
-    library.linear(ctypes.addressof(core), x.data_ptr(), 6, y.data_ptr())
+    out, size = 2 * width + 5, 41
+    matrix = torch.randn(out, size).bfloat16()
+    padded = torch.zeros(3 * width, size + 1, dtype=torch.bfloat16)
+    padded[:out, :size] = matrix
+    x = rows_of(7, size).bfloat16()
+    wide = x.float()
+    panels = padded.view(3, width, size + 1).transpose(1, 2).float().contiguous()
+    y = torch.full((7, out), float("nan"))
+    core = Matrix(FLOAT32_PANELS, width, out, size, size + 1, panels.data_ptr(), None)
+    library.linear(ctypes.addressof(core), wide.data_ptr(), 7, y.data_ptr())
     close(y, exact(x, matrix), 4e-6)
+    pairs = padded.view(3, width, -1, 2).transpose(1, 2).contiguous()
+    half = torch.full((7, out), float("nan"), dtype=torch.bfloat16)
+    core = Matrix(BFLOAT16_PANELS, width, out, size, size + 1, pairs.data_ptr(), None)
+    library.of(bfloat16=True).linear(ctypes.addressof(core), x.data_ptr(), 7, half.data_ptr())
+    close(half.float(), exact(x, matrix), 2**-8)
 
 
 def blocks_of(out: int, size: int) -> tuple[Blocks, Tensor]:
@@ -131,14 +153,19 @@ def test_a_row_of_zeros_and_a_row_of_tiny_numbers(library: Library) -> None:
     close(linear(x)[1], exact(x, matrix)[1], 1e-4)
 
 
-def test_many_rows_are_torchs_where_torch_is_faster(library: Library) -> None:
-    inner = Linear(torch.randn(64, 32))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_many_rows_are_torchs_where_torch_is_faster(dtype: torch.dtype, library: Library) -> None:
+    inner = Linear(torch.randn(64, 32).to(dtype))
     linear = native_linear(inner, library)
-    x = rows_of(MOST_ROWS + 1, 32)
-    assert torch.equal(linear(x), inner(x))
+    assert type(linear) is NativeLinear
+    x = rows_of(MOST_ROWS + 201, 32).to(dtype)
+    if linear.takes(len(x)):
+        close(linear(x).float(), inner(x).float(), 4e-6 if dtype == torch.float32 else 2**-7)
+    else:
+        assert torch.equal(linear(x), inner(x))
     assert linear(x[:0]).shape == (0, 64)
-    strided = rows_of(4, 64)[:, ::2]
-    close(linear(strided), inner(strided), 4e-6)
+    strided = rows_of(4, 64)[:, ::2].to(dtype)
+    close(linear(strided).float(), inner(strided).float(), 4e-6 if dtype == torch.float32 else 2**-7)
 
 
 def test_many_rows_of_4_bit_blocks_equal_few(library: Library) -> None:

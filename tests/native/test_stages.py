@@ -18,12 +18,15 @@ from miniinfer.native.products import NativeLinear
 from miniinfer.native.stages import TWINS, native_program
 from tests.engine.tiny import TINY, tiny_model
 
+DTYPES = [torch.float32, torch.bfloat16]
+# bfloat16 has 8 bits, and a twin of torch may round twice where the core rounds once.
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 PARAMS = SamplingParams(temperature=0.7, seed=5, max_new_tokens=12)
 WIDE = dataclasses.replace(TINY, head_dim=32, hidden_size=64, intermediate_size=96, num_heads=12, num_kv_heads=3)
 PROMPTS = {
     "one": [[5, 6, 7, 8, 9]],
     "three": [[5, 6, 7, 8, 9], list(range(10, 43)), [1, 2]],
-    "nine": [[i] * i for i in range(1, 10)],  # more rows than the core takes in a product
+    "nine": [[i] * i for i in range(1, 10)],  # more rows than a step's memory is laid out for
 }
 
 
@@ -36,10 +39,11 @@ def decoding(model, backend: NativeBackend, prompts: list[list[int]], block_size
     return engine
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["odd sizes", "whole vectors"])
 @pytest.mark.parametrize("name", PROMPTS)
-def test_each_stage_writes_what_its_twin_writes(name: str, config, backend: NativeBackend) -> None:
-    model = tiny_model(config=config)
+def test_each_stage_writes_what_its_twin_writes(name: str, config, dtype, backend: NativeBackend) -> None:
+    model = tiny_model(config=config, dtype=dtype)
     engine = decoding(model, backend, PROMPTS[name])
     torch_program = build_program(config)
     seen = set()
@@ -73,16 +77,18 @@ def compare(field: str, state: StepState, other: StepState) -> None:
         found, wanted = (found,), (wanted,)
     if isinstance(wanted, tuple) and wanted and isinstance(wanted[0], torch.Tensor):
         for part, its_twin in zip(found, wanted, strict=True):
-            torch.testing.assert_close(part, its_twin, atol=1e-5, rtol=1e-5)
+            share = TOLERANCE[state.resid_pre.dtype]
+            torch.testing.assert_close(part, its_twin, atol=share, rtol=share)
     else:
         assert found == wanted
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=["odd sizes", "whole vectors"])
 @pytest.mark.parametrize("chunk", [None, 7], ids=["one pass", "chunks"])
-def test_a_prompt_goes_through_the_same_stages(chunk: int | None, config, backend: NativeBackend) -> None:
+def test_a_prompt_goes_through_the_same_stages(chunk: int | None, config, dtype, backend: NativeBackend) -> None:
     """More keys than fit into one panel, rows that are no multiple of a tile, and a sequence that decodes meanwhile."""
-    model = tiny_model(config=config)
+    model = tiny_model(config=config, dtype=dtype)
     engine = decoding(model, backend, PROMPTS["one"])
     torch_program = build_program(config)
     engine.add_request([i % 50 for i in range(90)], PARAMS, prefill_chunk=chunk)
@@ -130,6 +136,22 @@ def test_rows_whose_mask_was_taken_off_see_everything(backend: NativeBackend) ->
     engine.advance(state, until=9)
     assert state.attn_scores[0].isfinite().all()
     assert (state.attn_pattern[0] > 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(("start", "count", "cell"), [(0, 40, 1), (0, 77, 4), (5, 19, 3), (37, 3, 22), (0, 1, 1)])
+def test_the_largest_in_each_cell(start: int, count: int, cell: int, dtype, backend: NativeBackend) -> None:
+    """What a recorder keeps of a prompt: torch's answer to the bit, where a NaN is the largest of all."""
+    context = start + count
+    rows = torch.rand(3, count, context + 2, generator=torch.Generator().manual_seed(1)).to(dtype)[..., :context]
+    spoiled = rows.clone()
+    spoiled[1, count // 2, context // 2] = float("nan")
+    for each in (rows, spoiled, rows[:, :, : max(1, context // 2)], rows.mT.contiguous().mT):
+        found, wanted = (b.largest_in_cells(each, start, cell) for b in (backend, TORCH))
+        assert found.dtype == torch.float32
+        assert torch.equal(found.isnan(), wanted.isnan())
+        assert torch.equal(found.nan_to_num(), wanted.nan_to_num())
+    assert backend.largest_in_cells(spoiled, start, cell).isnan().sum() == 1
 
 
 def test_a_program_of_the_core_says_what_the_torch_program_says() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from miniinfer.config import BACKENDS
 from miniinfer.errors import BadInputError
 from miniinfer.store.saved_run import SavedRun
 from tests.store.saved import saved
@@ -94,3 +95,12 @@ def test_a_sentence_stays_one_however_long_what_it_names_is(long):
         with pytest.raises(BadInputError) as caught:
             SavedRun.from_json(json.dumps(value | change))
         assert len(str(caught.value)) < 400
+
+
+def test_a_run_of_any_backend_comes_back_also_of_one_that_is_not_known_yet():
+    for name in (*BACKENDS, "of a later version", None):
+        run = saved(model=replace(saved().model, backend=name))
+        assert SavedRun.from_json(run.to_json()) == run
+    value = json.loads(saved().to_json())
+    del value["model"]["backend"]
+    assert SavedRun.from_json(json.dumps(value)).model.backend is None

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from miniinfer.engine.backend import largest_in_cells
 from miniinfer.errors import BadInputError
 from miniinfer.trace.attention.heads import far_reading_head
 from miniinfer.trace.budget import TraceBudget
 from miniinfer.trace.pooling import PooledPrompt, pool_rows, to_u8
-from miniinfer.trace.recorder import pool_rows_and_columns
 from miniinfer.trace.records import SequenceRecord, StepRecord
 from miniinfer.trace.timeline import Timeline
 from tests.trace.files.recorded import make_run
@@ -107,6 +107,6 @@ def test_pooling_a_prompt_in_chunks_equals_pooling_its_rows():
             rows = torch.zeros(2, stop - start, stop)
             for i in range(start, stop):
                 rows[:, i - start, : i + 1] = torch.from_numpy(weights[i][layer])
-            pooled.add(layer, start, pool_rows_and_columns(rows, start, cell))
+            pooled.add(layer, start, largest_in_cells(rows, start, cell).numpy())
     expected = pool_rows([to_u8(w) for w in weights], length)
     np.testing.assert_array_equal(pooled.result().maps, expected.maps)

@@ -69,7 +69,7 @@ def test_it_says_what_computes_new_runs(app, monkeypatch):
     app.session.backend = "graph"
     app.run()
     assert any(text.startswith("Backend of new runs: graph. The torch program,") for text in app.texts())
-    assert any("Decode steps in kept memory: " in text for text in app.texts())
+    assert any("Decode steps in reused memory: " in text for text in app.texts())
     app.session.backend = "native"
     app.run()
     assert "Backend native: The compiled core is turned off by MINIINFER_NATIVE." in app.texts()

@@ -115,7 +115,7 @@ class GraphBackend(TorchBackend):
         if self.failure is not None:
             return self.failure
         others = ", ".join(f"{count:,} because {why}" for why, count in self.steps.most_common() if why)
-        said = f"Decode steps in kept memory: {self.steps['']:,}"
+        said = f"Decode steps in reused memory: {self.steps['']:,}"
         return f"{said}. By the readable program: {others}." if others else f"{said}."
 
 

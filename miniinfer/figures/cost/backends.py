@@ -46,8 +46,9 @@ def stages_figure(found: BackendComparison, order: Sequence[str], colours: Palet
     """Bars of every stage that counts, one a backend, and a mark at what moving its bytes takes."""
     names, columns = _rows(found)
     labels = [_label(name, order) for name in names]
+    shades = (colours.series[1], colours.series[3], colours.series[0])
     figure = go.Figure()
-    for run, colour, column in zip(found.runs, (colours.series[1], colours.series[3]), columns, strict=False):
+    for run, colour, column in zip(found.runs, shades, columns, strict=False):
         figure.add_bar(
             x=[s.ms for s in column], y=labels, orientation="h", name=run.backend, marker_color=colour,
             customdata=[[ms(s.ms), s.operations] for s in column],
@@ -80,11 +81,14 @@ def backends_table(found: BackendComparison, order: Sequence[str]) -> pd.DataFra
 
 def backends_headline(found: BackendComparison) -> str:
     """Each step, and how they stand to each other."""
-    first, last = found.runs[0], found.runs[-1]
+    first, *others = found.runs
     told = listed(f"{ms(run.step.plain.median_ms)} in {run.backend}" for run in found.runs)
     said = f"A decode step with {first.step.context_len:,} in the cache takes {told}"
-    if len(found.runs) > 1:
-        said += f": by round, {first.backend} takes {times(last.ratio)} as long"
+    if len(others) == 1:
+        said += f": by round, {first.backend} takes {times(others[0].ratio)} as long"
+    elif others:
+        ratios = listed(f"{times(run.ratio)} as long as {run.backend}" for run in others)
+        said += f": by round, {first.backend} takes {ratios}"
     return said
 
 
@@ -120,8 +124,9 @@ def taken_words(found: BackendComparison) -> str:
 
 def _figures(found: BackendComparison, column: Sequence[StageSplit]) -> dict[str, object]:
     row: dict[str, object] = {f"{run.backend} ms": s.ms for run, s in zip(found.runs, column, strict=True)}
-    if len(column) > 1:
-        row["ratio"] = column[0].ms / column[-1].ms if column[-1].ms > 0 else None
+    for run, other in zip(found.runs[1:], column[1:], strict=True):
+        name = "ratio" if len(column) == 2 else f"{found.runs[0].backend} : {run.backend}"
+        row[name] = column[0].ms / other.ms if other.ms > 0 else None
     row["bytes"] = column[0].num_bytes
     if _differs(found):
         row[f"{found.runs[-1].backend} bytes"] = column[-1].num_bytes

@@ -34,12 +34,7 @@ def identity(path: Path, dtype: str) -> str | None:
         found.update((PACKAGE / name).read_bytes())
     versions = (torch.__version__, importlib.metadata.version("gguf"), torch.backends.cpu.get_cpu_capability())
     chosen = tuple(os.environ.get(name, "") for name in VARIABLES)
-    for part in (MAGIC, state, sample, _changed(path), dtype, versions, chosen, processor()):
+    for part in (MAGIC, state, sample, dtype, versions, chosen, processor()):
         found.update(repr(part).encode() + b"\0")
     return found.hexdigest()[:24]
 
-
-def _changed(path: Path) -> tuple[int, ...]:
-    """When the system last saw each file change, in ns: that stays true where somebody has set the time back."""
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    return tuple(file.stat().st_ctime_ns for file in files)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 CALL = re.compile(r"\.(\w+)\(")  # native/library.py: the core's functions without their prefix
 INNER = re.compile(r"\bmi_(\w+)\(")  # from one of them to another
-START = re.compile(r"^\w[\w ]*\bmi_(\w+)\(")  # a definition stands at the left; its end is a lone brace
+# A definition stands at the left; its end is a lone brace.
+START = re.compile(r"^(?:template <class N> )?\w[\w ]*\bmi_(\w+)\(")
 
 
 def called_in(lines: Iterable[str]) -> Iterator[str]:

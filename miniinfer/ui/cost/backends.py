@@ -41,8 +41,8 @@ OPERATIONS = st.column_config.NumberColumn(
     "torch is asked for memory alone."
 )
 COLUMNS = {
-    "torch ms": MS, "native ms": MS, "graph ms": MS, "ratio": MS, "bytes": WHOLE, "native bytes": WHOLE,
-    "graph bytes": WHOLE, "moving ms": THREE,
+    "torch ms": MS, "native ms": MS, "graph ms": MS, "ratio": MS, "torch : native": MS, "torch : graph": MS,
+    "bytes": WHOLE, "native bytes": WHOLE, "graph bytes": WHOLE, "moving ms": THREE,
     "torch operations": OPERATIONS, "native operations": OPERATIONS, "graph operations": OPERATIONS,
 }  # fmt: skip
 
@@ -94,13 +94,13 @@ def _explain(look: CostLook, missing: str | None) -> None:
             "native: the compiled core. Each stage of a decode step is one call into C++, with the same names, the "
             "same tensors and the same weights in memory."
         )
-        st.text(
-            f"Either way a step has to read {megabytes(look.run.engine.weights.nbytes)} of weights (computed). Every "
-            "stage of both, what moving its bytes takes, and how many operations Python asks torch for, will stand "
-            f"here. This run is computed by {info.backend}."
-        )
         if "graph" in _others(look):
             st.text(f"graph: {BACKENDS['graph']}")
+        st.text(
+            f"Any way a step has to read {megabytes(look.run.engine.weights.nbytes)} of weights (computed). Every "
+            "stage of each, what moving its bytes takes, and how many operations Python asks torch for, will stand "
+            f"here. This run is computed by {info.backend}."
+        )
         if missing:
             st.text(missing)
 

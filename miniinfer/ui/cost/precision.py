@@ -76,8 +76,7 @@ def draw_precision(look: CostLook) -> None:
     decode = found.runs[0].decode
     asked = found.runs[0].allocator_bytes is not None
     allocator = "" if asked else f"; {look.where}: no device allocator to ask"
-    backend = look.run.info.backend
-    program = {"native": "; all by torch, for the core has no bfloat16", "graph": "; all by torch"}.get(backend, "")
+    program = "; all by torch, the reference" if look.run.info.backend in ("native", "graph") else ""
     sources = {
         Provenance.COMPUTED: "bytes of the tensors; logit difference (the largest) and mean KL to the first, over the "
         f"{found.num_shared} places with the same text before them",

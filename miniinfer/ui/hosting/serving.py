@@ -16,6 +16,7 @@ from miniinfer.ui.hosting.early import Noticing
 from miniinfer.ui.hosting.gate import Gate
 from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
+from miniinfer.ui.hosting.hints import Hints
 from miniinfer.ui.hosting.hosting import gate_stands, get_hosting
 from miniinfer.ui.hosting.stay_here import stay_here
 from miniinfer.ui.saving.saved_runs import get_saved_runs
@@ -28,10 +29,12 @@ def middleware() -> list[Middleware]:
     """Each answer gets its headers, the guard's own too."""
     gate_stands()
     stay_here()
+    Hints.prepare()
     return [
         Middleware(SecurityHeaders),
         Middleware(Noticing),
         Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
+        Middleware(Hints),
     ]
 
 

@@ -103,11 +103,11 @@ def _draw_order() -> tuple[str, ...]:
                 st.checkbox(LABELS[name], key=_key(name, "on"), width="stretch", persist_state="session")
                 # The style sheet shows the arrow alone; who listens hears what it moves.
                 st.button(
-                    f"↑ {LABELS[name]} earlier", key=_key(name, "up"), disabled=place == 0, on_click=_move,
+                    f"↑\u2003{LABELS[name]} earlier", key=_key(name, "up"), disabled=place == 0, on_click=_move,
                     args=(name, -1), type="tertiary", help=f"{LABELS[name]}: one place earlier",
                 )
                 st.button(
-                    f"↓ {LABELS[name]} later", key=_key(name, "down"), disabled=place == len(state[ROWS]) - 1,
+                    f"↓\u2003{LABELS[name]} later", key=_key(name, "down"), disabled=place == len(state[ROWS]) - 1,
                     on_click=_move, args=(name, 1), type="tertiary", help=f"{LABELS[name]}: one place later",
                 )
     return order

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,23 @@ def path_to(runs: dict[str, SavedRun], run_id: str) -> list[SavedRun]:
     while (parent := path[0].parent) in runs and runs[str(parent)] not in path:
         path.insert(0, runs[str(parent)])
     return path
+
+
+def copies_of(
+    path: Sequence[SavedRun], session: str, new_id: Callable[[], str], step: int | None = None
+) -> list[SavedRun]:
+    """A run and the trunks it left, root first, as runs of another session. step: where the last one is looked at."""
+    ids: dict[str, str] = {}
+    copies = []
+    for run in path:
+        ids[run.run_id] = new = new_id()
+        parent = ids.get(run.parent or "")
+        cursor = run.cursor if step is None or run is not path[-1] else min(step, len(run.steps))
+        copies.append(replace(
+            run, session=session, run_id=new, parent=parent, fork_step=run.fork_step if parent else None,
+            forced_token=run.forced_token if parent else None, cursor=cursor, created=time.time(),
+        ))  # fmt: skip
+    return copies
 
 
 def highest_number(run_ids: Iterable[str]) -> int:

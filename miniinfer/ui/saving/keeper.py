@@ -13,8 +13,15 @@ from miniinfer.figures.quoting import quoted
 from miniinfer.store.saved_run import SavedModel, SavedRun
 from miniinfer.trace.live_run import LiveRun
 from miniinfer.ui.saving.came_back import came_back
-from miniinfer.ui.saving.form import highest_number, info_of, known_steps, path_to, saved_form
-from miniinfer.ui.saving.model_of_run import check_loaded, check_model_file, is_of, key_of, saved_model, where_it_is_now
+from miniinfer.ui.saving.form import copies_of, highest_number, info_of, known_steps, path_to, saved_form
+from miniinfer.ui.saving.model_of_run import (
+    check_loaded,
+    check_model_file,
+    is_of,
+    key_of,
+    saved_model,
+    where_it_is_now,
+)
 from miniinfer.ui.saving.saved_runs import EXAMPLE_ID, SavedRuns, new_token
 from miniinfer.ui.saving.share import SavedShare
 from miniinfer.ui.saving.view import SavedView, Wanted, saved_view
@@ -189,20 +196,12 @@ class RunKeeper:
 
     def copy_in(self, path: Sequence[SavedRun], step: int | None = None) -> str:
         """Copies of a run and the trunks it left, root first, as runs of this session. The id of the last one."""
-        ids: dict[str, str] = {}
-        for run in path:
-            new = self._session.timeline.new_id()
-            parent = ids.get(run.parent or "")
-            cursor = run.cursor if step is None or run is not path[-1] else min(step, len(run.steps))
-            self.waiting[new] = replace(
-                run, session=self.token, run_id=new, parent=parent, fork_step=run.fork_step if parent else None,
-                forced_token=run.forced_token if parent else None, cursor=cursor, created=time.time(),
-            )
-            ids[run.run_id] = new
+        copies = copies_of(path, self.token, self._session.timeline.new_id, step)
+        self.waiting |= {copy.run_id: copy for copy in copies}
         if self.saved is not None:
             self.saved.own(self.token, self.browser)
-            self.saved.ask(lambda store: store.save([self.waiting[new] for new in ids.values()]))
-        return ids[path[-1].run_id]
+            self.saved.ask(lambda store: store.save(copies))
+        return copies[-1].run_id
 
     def _load(self, token: str) -> list[SavedRun]:
         assert self.saved is not None

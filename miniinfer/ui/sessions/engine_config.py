@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from miniinfer.config import EngineConfig
+from miniinfer.config import BACKENDS, EngineConfig
+from miniinfer.errors import MiniInferError
 from miniinfer.hosting import Hosting
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ def backend_for(model: ModelLike, name: str) -> Backend:
 
 def backend_again(model: ModelLike, name: str) -> Backend:
     """That of a run which was computed by `name`, as far as it is there now: nothing is built for it."""
-    return backend_for(model, "torch" if name == "torch" else "auto")
+    if name not in BACKENDS or name == "native":  # auto is native where that is built and fits
+        return backend_for(model, "auto")
+    try:
+        return backend_for(model, name)
+    except MiniInferError:
+        return backend_for(model, "auto")
 
 
 def config_for(model: ModelLike, block_size: int, hosting: Hosting = OWN) -> EngineConfig:

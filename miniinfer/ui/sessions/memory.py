@@ -85,6 +85,8 @@ class SessionMemory(ABC):
                 stay = (self.timeline.current, *kept)
                 others = [run for run in self.timeline if isinstance(run, LiveRun) and run not in stay]
                 going = next((run for run in others if run.seq.block_table and self.keeper.keeps(run)), None)
+                if going is None and error.__cause__ is not None:
+                    raise  # the machine has no memory left, whatever this tab may have
                 if going is None:
                     most = self.host.hosting.session_kv_bytes / 2**20
                     raise OutOfBlocksError(

@@ -211,13 +211,6 @@ class ModelHost:
             gc.freeze()
             NATIVE.start()  # the first time on this machine: engines that are made later take what it gives
 
-    def _said(self, reason: str) -> str:
-        """Where strangers read it, the reason stands in the log alone: it may name files of this machine."""
-        if self.hosting.local_paths:
-            return reason
-        _log.warning("model failed: %s", json.dumps(reason))
-        return "The model could not be loaded on this server: its log says why to whoever hosts it."
-
     def _import_torch(self) -> None:
         """The first page goes first; where nothing tells how far it is (`streamlit run app.py`), it gets a second."""
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -229,6 +222,13 @@ class ModelHost:
             configure()
             with PAGE_FIRST.before_imports(), no_garbage_meanwhile():
                 import torch  # noqa: F401 - the longest of what loading a model needs
+
+    def _said(self, reason: str) -> str:
+        """Where strangers read it, the reason stands in the log alone: it may name files of this machine."""
+        if self.hosting.local_paths:
+            return reason
+        _log.warning("model failed: %s", json.dumps(reason))
+        return "The model could not be loaded on this server: its log says why to whoever hosts it."
 
     def _warm_up(self, model: LoadedModel) -> None:
         """One short run, thrown away: the first products of a process pay for thread pools and kernels."""

@@ -48,7 +48,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def __init__(self, host: ModelHost, saved: SavedRuns | None = None) -> None:
         """saved: where runs are kept; None keeps them in memory alone. Raises BadInputError if the host is full."""
         self.session_id = uuid.uuid4().hex
-        self.leaving = False  # its tab has gone, and it is about to be closed
+        self.leaving = self.closed = False  # leaving: its tab has gone, and it is about to be closed
         self.host = host
         self.lock = threading.RLock()
         self.key = host.default_key
@@ -61,7 +61,6 @@ class Session(SessionEngine, SessionMemory, SessionView):
         self.note: str | None = None  # what is worth knowing until the run goes on
         self._engine: Engine | None = None
         self._requested: ModelKey | None = None
-        self.closed = False
         self.last_used = time.monotonic()
         self.queue_place = QueuePlace(self)
         self.waking = Waking(self)
@@ -140,8 +139,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def _make_run(
         self, model: LoadedModel, prompt: str, ids: list[int], params: SamplingParams, chat: bool, one_pass: bool
     ) -> LiveRun:
-        engine = self.engine_for(model)
-        run_id = self.timeline.new_id()
+        engine, run_id = self.engine_for(model), self.timeline.new_id()
         seq = engine.add_request(ids, params, seq_id=run_id, prefill_chunk=None if one_pass else 1)
         info = run_info(engine, model, run_id, prompt, len(ids), params, chat=chat, one_pass=one_pass)
         return LiveRun(engine, seq, info, self.describe(model), self.budget)
@@ -153,8 +151,8 @@ class Session(SessionEngine, SessionMemory, SessionView):
         """A branch of the current run, or of the trunk that it shares the step with, becomes current, at that step."""
         with self.lock:
             looked, run = self.timeline.current, self._trunk(edit.step)
-            run_id = self.timeline.new_id()
-            branch = self.with_room(lambda: self.in_engine(lambda: run.fork(edit, run_id, branch_name(run, edit))), run)
+            work = partial(run.fork, edit, self.timeline.new_id(), branch_name(run, edit))
+            branch = self.with_room(lambda: self.in_engine(work), run)
             self._add(branch, cursor=edit.step)
             self.note = leaves(looked, run, edit)
 
@@ -162,8 +160,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
         """A branch in which step `step` and those after it take these tokens; it becomes current, at its last step."""
         with self.lock:
             looked, run = self.timeline.current, self._trunk(step)
-            run_id = self.timeline.new_id()
-            work = partial(force_tokens, run, step, token_ids, run_id, name)
+            work = partial(force_tokens, run, step, token_ids, self.timeline.new_id(), name)
             branch = self.with_room(lambda: self.in_engine_in_parts(work), run)
             self._add(branch, cursor=len(branch.steps))
             self.note = leaves(looked, run, ForceToken(step, token_ids[0]))
@@ -242,8 +239,7 @@ class Session(SessionEngine, SessionMemory, SessionView):
     def handle(self, ask: Ask) -> None:
         """Do what the browser asked. An error becomes a sentence in the next message; nothing is half done."""
         with self.lock:
-            self.error = CLOSED if self.closed else None
-            woken = None
+            self.error, woken = CLOSED if self.closed else None, None
             try:
                 if ask.open is not None:
                     self.open(ask.open)

@@ -59,7 +59,7 @@ def test_a_stage_is_captured_once_and_replayed_ever_after(
         pass
     assert seq.output_ids == solo(PROMPT, PARAMS)[0]
     assert captured.steps == {"": 19}
-    assert captured.sentence == "Decode steps in kept memory: 19."
+    assert captured.sentence == "Decode steps in reused memory: 19."
 
 
 def test_another_shape_is_captured_anew_and_the_old_one_is_kept(cuda: FakeCuda, captured: GraphBackend) -> None:

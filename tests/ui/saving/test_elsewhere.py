@@ -123,7 +123,7 @@ def test_weights_that_are_others_in_memory_only(left, visit, saved_runs):
 def test_another_backend_is_said(left, visit, saved_runs):
     token, form, _ = left
     assert form.model.backend == "torch"
-    for before, said in (("native", True), ("torch", False), (None, False)):
+    for before, said in (("native", True), ("of a later version", False), ("torch", False), (None, False)):
         save(saved_runs, form, model=replace(form.model, backend=before))
         again = visit()
         again.keeper.come_back(token, "r2", 4)

@@ -25,7 +25,7 @@ const about = createAbout(facts);
 const help = createHelp();
 const bar = createBar(bus, help.open);
 const top = h(
-  "div",
+  "header",
   { class: "mi mi-top" },
   h("span", { class: "name", text: "MiniInfer" }),
   bar.root,

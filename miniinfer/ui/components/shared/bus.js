@@ -31,6 +31,7 @@ class Bus {
   #listeners = new Set();
   #dirty = new Set();
   #frame = 0;
+  #met = new Set(); // ids of the runs that have been in view
   #touched = false; // the user moved since the run came into view
 
   constructor() {
@@ -165,8 +166,11 @@ class Bus {
     this.asks.reset(header.cursor);
     this.target = this.selection = this.hover = this.notice = null;
     const { num_layers, num_heads, default_head } = header.run;
+    // A recording is made to be looked at in one head first, and a long one has the whole pattern of no other.
+    const shown = header.run.kind === "recorded" && !this.#met.has(header.run.id);
+    this.#met.add(header.run.id);
     if (header.run.kind === "saved") this.head = null;
-    else if (!this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
+    else if (shown || !this.head || this.head[0] >= num_layers || this.head[1] >= num_heads) this.head = default_head ?? [0, 0];
     this.cursor = Math.min(wanted ?? header.cursor, this.known);
     if (wanted > this.known && !this.blocked) this.target = wanted;
     this.#goOn(header.last === 0 && !keepsPlace, header.cursor);

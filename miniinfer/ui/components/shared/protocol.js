@@ -13,12 +13,15 @@ export function decode(message) {
   return { header, blob: (name) => (Object.hasOwn(blobs, name) ? read(all, 4 + length, blobs[name], name) : null) };
 }
 
-// The bytes are copied: the history outlives the message, and a view would keep the whole message alive.
+// The bytes are copied: the history outlives the message, and a view would keep the whole message alive. Where one array is
+// nearly all of it (a long run's rows of attention), a copy would only be half a megabyte of garbage for each step.
 function read(all, base, [offset, size, type, shape], name) {
   const Type = TYPES[type];
   if (!Type) throw new Error(`blob ${name} has unknown type ${type}`);
   if (base + offset + size > all.byteLength) throw new Error(`blob ${name} ends after the message`);
-  const array = new Type(all.slice(base + offset, base + offset + size).buffer);
+  const view = all.subarray(base + offset, base + offset + size);
+  const keeps = Type === Uint8Array && 1.1 * size > all.buffer.byteLength;
+  const array = keeps ? view : new Type(view.slice().buffer);
   if (shape && shape.reduce((a, b) => a * b, 1) !== array.length)
     throw new Error(`blob ${name} does not have shape ${shape}`);
   array.shape = shape;

@@ -183,11 +183,13 @@ export function createHeadMap(bus) {
     context.fillStyle = theme.text2;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    const every = grid.ch >= 12 ? (grid.layers > 12 ? 5 : 1) : 5;
+    const every = grid.ch >= 12 && grid.layers <= 12 ? 1 : apart(grid.ch, 11, [5, 10, 20, 50, 100, 200, 500]);
+    const beside = apart(grid.cw, 16, [1, 2, 4, 8, 16, 32, 64, 128, 256]);
     for (let layer = 0; layer < grid.layers; layer += every)
       context.fillText(String(layer), LEFT - 5, grid.y(layer) + grid.ch / 2);
     context.textAlign = "center";
-    for (let head = 0; head < grid.heads; head++) context.fillText(String(head), grid.x(head) + grid.cw / 2, TOP - 7);
+    for (let head = 0; head < grid.heads; head += beside)
+      context.fillText(String(head), grid.x(head) + grid.cw / 2, TOP - 7);
     for (let group = 0; group < info.num_kv_heads; group++) {
       const [a, b] = [grid.x(group * grid.perGroup), grid.x((group + 1) * grid.perGroup - 1) + grid.cw];
       context.fillText(b - a > 66 ? `KV head ${group}` : `KV ${group}`, (a + b) / 2, 6);
@@ -238,6 +240,9 @@ export function createHeadMap(bus) {
 
   return { root: canvas.root, canvas, paint, hover, stop: () => (canvas.stop(), unbind()) };
 }
+
+// Every so many cells of this size have a number, so that none lies on the next.
+const apart = (size, room, steps) => steps.find((step) => step * size >= room) ?? steps.at(-1);
 
 const rgba = (hex) =>
   new Uint32Array(new Uint8Array([...[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)), 255]).buffer)[0];

@@ -37,7 +37,7 @@ export function createStep(bus) {
   const timeline = createTimeline(bus);
   const content = h(
     "div",
-    { class: "step-content" },
+    { class: "step-content", role: "group", tabindex: "0", "aria-label": "What this step cost" }, // it scrolls in a low window
     h("div", { class: "bar" }, time, timeMark, phase),
     h(
       "div",

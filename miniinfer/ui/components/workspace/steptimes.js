@@ -34,8 +34,10 @@ export function paintTimes(context, { history, info, cursor }, theme, width, hei
   context.textBaseline = "top";
   context.textAlign = "left";
   context.fillStyle = theme.text2;
-  const cut = most > top ? `; taller bars are cut (longest ${format.ms(most)})` : "";
-  context.fillText(`ms by step, up to ${format.ms(top)}${cut}`, 0, 0);
+  const scale = `ms by step, up to ${format.ms(top)}`;
+  const longest = format.ms(most);
+  const said = most > top ? [`${scale}; taller bars are cut (longest ${longest})`, `${scale}; the longest: ${longest}`] : [scale];
+  context.fillText(said.find((words) => context.measureText(words).width <= width) ?? said.at(-1), 0, 0);
   return { n: metas.length, w };
 }
 
