@@ -50,7 +50,7 @@ def same(shown: str, saved_cell: str) -> bool:
     try:
         number = float(saved_cell)
     except ValueError:
-        saved_cell = re.sub(r"^'(?=[=+\-@])", "", saved_cell)
+        saved_cell = re.sub(r"^'(?=[=+\-@\t\r\n])", "", saved_cell)
         return shown.translate(SIGNS).strip() == saved_cell.strip() or shown.translate(SIGNS) == saved_cell
     digits = shown.replace(",", "").removeprefix("< ")
     if shown.startswith("< "):
