@@ -108,7 +108,10 @@ def test_what_cannot_run_is_named_and_the_others_go_on(command: Run, tmp_path: P
         (({"id": "a", "prompt": "\ud800"},), "line 1: half of a surrogate pair"),
         ((LINES[2], {"id": "3", "prompt": "x"}), "line 2: the id '3' stands in line 1 already"),
         (('{"id": "a", "prompt": "x", "id": "b"}',), "line 1: this is no JSON (the field 'id' stands twice)"),
-        (('{"id": "a", "prompt": "x", "max_new_tokens": ' + "9" * 5000 + "}",), "JSON (a whole number of thousands"),
+        (
+            ('{"id": "a", "prompt": "x", "max_new_tokens": ' + "9" * 5000 + "}",),
+            "line 1: this is no JSON (a whole number of thousands",
+        ),
         (({"id": "a", "prompt": "x", "order": [["top_k"]]},), "line 1: order must name each of"),
         (({"id": "a", "prompt": "x", "stop": [7]},), "line 1: A stop string must be text, not 7"),
         (({"id": "a", "prompt": "x", "stop": ["\ud800"]},), "line 1: half of a surrogate pair"),
