@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from bench.batching import transformers_twin
 from bench.report import Figure
 from miniinfer.models.loader import LoadedModel
 from tests.bench.test_benches import sane
+from tests.ui.asynchronous import run
 
 
 @pytest.mark.browser
@@ -26,7 +26,7 @@ def test_server(model: LoadedModel, model_path: Path, monkeypatch: pytest.Monkey
             beside = await server.beside(app, "float32", model, peer, 12, 2)
             return beside + await server.growth(app, "packed", model.tokenizer, (8, 20), 2)
 
-    found = sane(asyncio.run(figures()))
+    found = sane(run(figures()))
     ratio = found["float32, T = 12: a step on the server : of transformers with attentions"]
     assert ratio.most == server.MOST_OF_PEER
     whole = found["float32, T = 12: a step on the server"]

@@ -48,7 +48,7 @@ BAD = {
     "a model that is not known": (["models", "fetch", "Nothing"], "There is no model called 'Nothing'"),
     "an address that others reach": (["run", "--host", "0.0.0.0"], "say under which names"),
     "a port that cannot be": (["run", "--port", "70000"], "--port must be from 0 to 65535"),
-    "a line break in an answer": (["generate", "Hi", "two\nlines\x1b[31m"], "two lines\\x1b[31m"),
+    "a line break in an answer": (["generate", "Hi", "two\nlines\x1b[31m"], "two<U+000A>lines<U+001B>[31m"),
 }
 
 

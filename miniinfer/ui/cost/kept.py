@@ -39,7 +39,7 @@ def keep(session: Session, view: str, run_id: str, result: Any) -> None:
 def kept_of(session: Session, run_id: str) -> dict[str, Kept]:
     """By view. One that is damaged is left out: it can be measured again."""
     saved, found = session.keeper.saved, {}
-    store = saved.store if saved is not None else None
+    store = saved.store if saved is not None and saved.begun else None
     with suppress(MiniInferError):
         for view, text, at in store.measurements(session.keeper.token, run_id) if store is not None else ():
             with suppress(MiniInferError):

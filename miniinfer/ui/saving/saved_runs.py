@@ -50,6 +50,13 @@ class SavedRuns:
         return self._failed or (self._writer.problem if self._writer is not None else None)
 
     @property
+    def begun(self) -> bool:
+        """There is a file. Who only looks for something in it need not make one."""
+        with suppress(MiniInferError, OSError):
+            return self._path().exists()
+        return False
+
+    @property
     def store(self) -> RunStore | None:
         """None if the file cannot be used; it is tried again a little later, and a file that was taken away is made
         anew."""
