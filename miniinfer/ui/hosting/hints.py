@@ -2,8 +2,9 @@
 
 Streamlit's page asks for the script of an element when it hears of the element, for what that imports when it has read
 it, and for our components' scripts after that: five rounds of questions to a server that is importing torch meanwhile.
-Told with the first answer, they are fetched while the page's main script is read. A hint that is wrong costs one
-request; the page asks for what it needs in any case.
+Told with the first answer, they are fetched while the page's main script is read: behind it, for a browser fetches in
+the order in which it hears, six at a time. A hint that is wrong costs one request; the page asks for what it needs in
+any case.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ _NAMED = re.compile(r"""(?:src|href)="\./static/js/([\w.-]+\.js)\"""")
 
 
 def element_scripts(static: Path = STATIC) -> list[str]:
-    """Streamlit's scripts for the elements of the first page, with what they import; not those that its page names."""
+    """Streamlit's scripts that its page names, then those for the elements of the first page, each with what it
+    imports."""
     scripts = static / "static" / "js"
-    first = _closure(scripts, _NAMED.findall((static / "index.html").read_text("utf-8")))
+    named = _NAMED.findall((static / "index.html").read_text("utf-8"))
     roots = [path.name for name in ELEMENTS for path in sorted(scripts.glob(f"{name}.*.js"))]
-    return [name for name in _closure(scripts, roots) if name not in first]
+    return list(_closure(scripts, named) | _closure(scripts, roots))
 
 
 def _closure(scripts: Path, names: Iterable[str]) -> dict[str, None]:
@@ -61,7 +63,7 @@ class Hints:
         """Before the server listens. Without Streamlit's scripts where they are looked for there are no hints."""
         with suppress(OSError):
             ours = [f"./_stcore/bidi-components/miniinfer.{name}/{served_files(name)[0]}" for name in COMPONENTS]
-            paths = [*ours, *(f"./static/js/{name}" for name in element_scripts())]
+            paths = [*(f"./static/js/{name}" for name in element_scripts()), *ours]
             cls.links = ", ".join(f"<{path}>; rel=modulepreload" for path in paths).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

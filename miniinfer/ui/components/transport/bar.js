@@ -116,7 +116,6 @@ export function createBar(bus, help) {
     setText(playLabel, playing ? "Pause" : "Play");
     setAttr(play, "title", `${playing ? "Pause" : "Play"} (space)`);
     setAttr(large, "aria-pressed", String(Boolean(bus.prefs.large)));
-    root.classList.toggle("waiting", bus.target !== null);
     const atEnd = bus.cursor >= bus.last && Boolean(bus.blocked);
     for (const [el, off, why] of [
       [first, bus.cursor === 0, "This is the start."],

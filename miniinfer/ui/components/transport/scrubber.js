@@ -4,6 +4,10 @@ import { h, setAttr, setText, show } from "../shared/dom.js";
 import * as format from "../shared/format.js";
 import { scale } from "./steps.js";
 
+// ms that a step may take before it is marked as waited for. Most are there sooner; a mark that comes, moves and goes keeps the
+// browser painting on a core that the model could have.
+const PATIENCE = 150;
+
 export function createScrubber(bus) {
   const prefill = h("div", { class: "region prefill" });
   const decode = h("div", { class: "region decode" });
@@ -45,6 +49,8 @@ export function createScrubber(bus) {
     track,
   );
   let steps = scale(null);
+  let patience = null;
+  let late = false;
 
   const at = (event) => {
     const box = track.getBoundingClientRect();
@@ -61,6 +67,16 @@ export function createScrubber(bus) {
     else setAttr(track, "title", `Step ${at(event)}`);
   });
 
+  function watchTarget() {
+    if (bus.target === null) {
+      clearTimeout(patience);
+      patience = null;
+      late = false;
+    } else {
+      patience ??= setTimeout(() => ((late = bus.target !== null), bus.changed("target")), PATIENCE);
+    }
+  }
+
   function paint(run) {
     steps = scale(run);
     const pct = (x) => `${100 * x}%`;
@@ -71,8 +87,9 @@ export function createScrubber(bus) {
     decode.style.left = pct(steps.x(steps.prefill));
     decode.style.width = pct(steps.x(run?.last ?? 0) - steps.x(steps.prefill));
     decodeLabel.style.left = `max(${pct(steps.x(steps.prefill))}, 44px)`; // beside the other word
-    target.style.left = pct(steps.x(Math.min(bus.target ?? 0, steps.extent)));
-    show(target, bus.target !== null);
+    watchTarget();
+    if (late) target.style.left = pct(steps.x(Math.min(bus.target, steps.extent)));
+    show(target, late);
     show(decodeLabel, steps.prefill > 0 && steps.extent > steps.prefill);
     show(prefillLabel, steps.prefill > 0);
     const forkStep = bus.store.runs.find((other) => other.id === run?.run)?.fork_step ?? null;
