@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from miniinfer.config import SamplingParams
@@ -40,10 +41,10 @@ def not_finite_rows(logits: Tensor, whose: str) -> Mapping[int, NotFiniteError]:
     """
     if logits.shape[0] == 0:
         return {}
-    best = logits.amax(-1)  # [R]; NaN if any of the row is
     return {
-        r: NotFiniteError(f"{whose} are not usable (the best is {best[r].item()}), so no token can be drawn.")
-        for r in (~best.isfinite()).nonzero().flatten().tolist()
+        r: NotFiniteError(f"{whose} are not usable (the best is {best}), so no token can be drawn.")
+        for r, best in enumerate(logits.amax(-1).tolist())  # NaN if any of the row is
+        if not math.isfinite(best)
     }
 
 
@@ -88,15 +89,17 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     if p >= 1:
         return logits
     # Sums in float64, relative to the best: rounding in float32 moves the end of a long tail by several tokens.
-    top = logits.amax()
-    goal = p * (logits - top).exp().sum(dtype=torch.float64)
-    # Almost always the set ends not far below the best; those few are found and sorted sooner than the vocabulary.
-    for window in (*FIRST_WINDOWS, math.inf):
-        best = _best_logits(logits, window)
-        reached = (best - top).exp().double().cumsum(0) >= goal
-        if reached[-1]:
-            last = int(reached.int().argmax())  # the first rank that reaches p is the last one kept
-            return _keep_best(logits, last + 1, threshold=best[last].item())
+    values = logits.numpy()  # numpy takes half as long as torch for so few
+    top = values.max()
+    with np.errstate(invalid="ignore"):  # a penalty may have made a logit infinite: what that leaves is refused later
+        goal = p * np.exp(values - top).sum(dtype=np.float64)
+        # Almost always the set ends not far below the best; those few are found and sorted sooner than the vocabulary.
+        for window in (*FIRST_WINDOWS, math.inf):
+            best = _best_logits(values, window)
+            reached = np.exp(best - top).cumsum(dtype=np.float64) >= goal
+            if reached[-1]:
+                last = int(reached.argmax())  # the first rank that reaches p is the last one kept
+                return _keep_best(logits, last + 1, threshold=float(best[last]))
     return logits  # rounding: all of them together stay just below p
 
 
@@ -108,11 +111,10 @@ def min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(ratio < p, CUT)
 
 
-def _best_logits(logits: Tensor, window: float) -> Tensor:
-    """The values that are at most `window` below the best, falling."""
-    values = logits.numpy()  # numpy finds a few among many several times as fast as torch
+def _best_logits(values: NDArray[np.float32], window: float) -> NDArray[np.float32]:
+    """Those that are at most `window` below the best, falling."""
     near = values if math.isinf(window) else values[np.flatnonzero(values >= values.max() - window)]
-    return torch.from_numpy(np.sort(near)[::-1].copy())
+    return np.sort(near)[::-1]
 
 
 def _keep_best(logits: Tensor, num_kept: int, threshold: float) -> Tensor:
