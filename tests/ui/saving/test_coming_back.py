@@ -21,20 +21,6 @@ from tests.ui.waiting import at_once, wait_until
 SHORT = SamplingParams(max_new_tokens=6, seed=5)
 
 
-@pytest.fixture
-def visit(host, saved_runs):
-    """A session on the host's model that saves its runs; closed at the end."""
-    made = []
-
-    def new():
-        made.append(Session(host, saved_runs))
-        return made[-1]
-
-    yield new
-    for session in made:
-        session.close()
-
-
 def saved(saved_runs, session):
     found = {}
     saved_runs.ask(lambda store: found.update({r.run_id: r for r in store.load_session(session.keeper.token)}))

@@ -12,23 +12,9 @@ from miniinfer.store.faults import StoreError
 from miniinfer.ui.saving.came_back import rounding
 from miniinfer.ui.saving.model_of_run import check_model_file, file_of, where_it_is_now
 from miniinfer.ui.saving.view import saved_view
-from miniinfer.ui.sessions.session import Session
 from tests.ui.app_test import close_tab
 
 SHORT = SamplingParams(max_new_tokens=8, seed=5, temperature=1.2)
-
-
-@pytest.fixture
-def visit(host, saved_runs):
-    made = []
-
-    def new():
-        made.append(Session(host, saved_runs))
-        return made[-1]
-
-    yield new
-    for session in made:
-        session.close()
 
 
 @pytest.fixture
