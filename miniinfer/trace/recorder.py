@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Something is kept behind these stages, and behind each logits processor.
 WATCHED = frozenset(("schedule", "write_kv", "attn_pattern", "sample"))
-FEW_ROWS = 8  # of all layers together in one piece; those of a prompt layer by layer, for they would be one more copy
+FEW_ROWS = 8  # whose queries are copied in one piece; those of a prompt layer by layer, or they would be copied twice
 
 
 @dataclass(frozen=True)
@@ -236,14 +236,9 @@ def _stacked(tensors: list[torch.Tensor]) -> FloatArray:
     first = tensors[0]
     if len(first) <= FEW_ROWS or first.device.type != "cpu":  # from a device in one transfer, not one a layer
         return _frozen(torch.stack(tensors).float().cpu())
-    array = np.empty((len(tensors), *tensors[0].shape), np.float32)
-    for row, tensor in zip(array, tensors, strict=True):
-        if tensor.dtype == torch.bfloat16:
-            wide = row.view(np.uint32)  # a bfloat16 is the upper half of a float32; numpy has no such numbers
-            wide[...] = tensor.view(torch.int16).numpy().view(np.uint16)
-            wide <<= 16
-        else:
-            row[...] = tensor.float().cpu().numpy()
+    array = np.empty((len(tensors), *first.shape), np.float32)
+    for row, tensor in zip(torch.from_numpy(array), tensors, strict=True):
+        row.copy_(tensor)  # widens bfloat16 on the way
     array.setflags(write=False)
     return array
 

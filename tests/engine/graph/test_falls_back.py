@@ -17,7 +17,9 @@ from miniinfer.engine.graph import backend as graph_backend
 from miniinfer.engine.graph import step as graph_step
 from miniinfer.engine.graph.backend import GraphBackend
 from miniinfer.engine.program import build_program
+from miniinfer.engine.sequence import Sequence
 from miniinfer.engine.side_engine import side_engine
+from miniinfer.engine.state import StepState
 from miniinfer.faults.knock_out import Scaling, scaled_program
 from tests.engine import test_random_traffic
 from tests.engine.helpers import SMALL
@@ -36,6 +38,17 @@ def decoding(backend: Backend, steps: int = 3, config: EngineConfig = ROOMY) -> 
     for _ in range(steps):
         engine.step()
     return engine
+
+
+def parked_step(
+    backend: GraphBackend, until: int, config: EngineConfig = ROOMY
+) -> tuple[Engine, Sequence, StepState]:
+    """Such an engine, its sequence, and the step of that one, begun and left before stage `until`."""
+    engine = decoding(backend, config=config)
+    trunk = next(iter(engine.sequences.values()))
+    state = engine.begin_step(only=trunk)
+    engine.advance(state, until=until)
+    return engine, trunk, state
 
 
 def wanted(steps: int = 3, more: int = 3) -> list[torch.Tensor]:
@@ -79,10 +92,7 @@ def test_a_branch_in_the_middle_of_a_step_leaves_its_trunk_alone(backend: GraphB
 def test_a_copy_of_a_parked_step_keeps_its_numbers_while_the_trunk_goes_on(backend: GraphBackend) -> None:
     """The copy stands in the memory of the step that it was copied from, so nobody else may write there."""
     expected = wanted()
-    engine = decoding(backend)
-    trunk = next(iter(engine.sequences.values()))
-    state = engine.begin_step(only=trunk)
-    engine.advance(state, until=20)
+    engine, trunk, state = parked_step(backend, 20)
     branch = engine.fork_state(state)
     close(engine.advance(state).raw_logits, expected[0])
     for logits in expected[1:]:
@@ -111,10 +121,7 @@ def test_a_parked_step_keeps_its_memory_while_others_step(backend: GraphBackend)
 def test_the_pool_grows_under_a_parked_step(backend: GraphBackend, parked: int) -> None:
     """Before and after each of the stages that touch it."""
     expected = wanted()
-    engine = decoding(backend, config=SMALL)
-    trunk = next(iter(engine.sequences.values()))
-    state = engine.begin_step(only=trunk)
-    engine.advance(state, until=parked)
+    engine, trunk, state = parked_step(backend, parked, config=SMALL)
     before = engine.kv_cache.data
     engine.add_request([60, 61, 62, 63, 64, 65, 66, 0, 1, 9, 11], PARAMS)
     other = [*engine.sequences.values()][1]
@@ -129,10 +136,7 @@ def test_the_pool_grows_under_a_parked_step(backend: GraphBackend, parked: int) 
 
 def test_a_side_engine_keeps_out_of_a_parked_steps_memory(backend: GraphBackend) -> None:
     expected = wanted()
-    engine = decoding(backend)
-    trunk = next(iter(engine.sequences.values()))
-    state = engine.begin_step(only=trunk)
-    engine.advance(state, until=20)
+    engine, trunk, state = parked_step(backend, 20)
     side = side_engine(engine, engine.program)
     twin = side.fork(trunk, trunk.num_tokens - 2)
     side.step(only=twin)
