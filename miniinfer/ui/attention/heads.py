@@ -18,7 +18,8 @@ from miniinfer.trace.attention.head_scores import (
     probe_scores,
     sampled_positions,
 )
-from miniinfer.ui.attention.look import Look, choose_head, head_picker, mark_row, marked_row
+from miniinfer.ui.attention.look import Look, choose_head, head_picker
+from miniinfer.ui.attention.marked_table import draw_marked_table, marked_row
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.room import more_rows, roomy
 from miniinfer.ui.table_twin import ROW, draw_saves, whole_rows
@@ -64,11 +65,9 @@ def draw_heads(look: Look) -> None:
     table = table.sort_values(kind, ascending=False, kind="stable", ignore_index=True)
     order = list(zip(table["layer"].tolist(), table["head"].tolist(), strict=True))
     st.session_state[ORDER] = order
-    mark_row(TABLE, order.index((look.layer, look.head)))
-    st.dataframe(
-        table, key=TABLE, hide_index=True, width="stretch", height=whole_rows(6 + more_rows(ROW, 2)), row_height=ROW,
+    draw_marked_table(
+        table, TABLE, order.index((look.layer, look.head)), height=whole_rows(6 + more_rows(ROW, 2)),
         column_config=dict.fromkeys(KINDS, SHARE), on_select=_from_table, selection_mode="single-row-required",
-        placeholder="",
     )
     left, *places = st.columns([8, 2, 2], vertical_alignment="center")
     exact = look.live is not None or source == PROBE
@@ -142,6 +141,6 @@ def _sentence(look: Look, scores: HeadScores, source: str) -> str:
 
 
 def _from_table() -> None:
-    row, order = marked_row(TABLE), st.session_state.get(ORDER, [])
-    if row is not None and row < len(order):
+    (chosen, row), order = marked_row(TABLE), st.session_state.get(ORDER, [])
+    if chosen and row is not None and row < len(order):
         choose_head(*order[row])

@@ -95,20 +95,6 @@ def choose_head(layer: int, head: int) -> None:
     st.session_state[LAYER], st.session_state[HEAD] = layer, head
 
 
-def mark_row(key: str, row: int | None) -> None:
-    """Before a table whose rows can be chosen is drawn: mark the row of what is chosen now, whichever way it was."""
-    rows = [] if row is None else [row]
-    kept = st.session_state.get(key)
-    if (kept["selection"]["rows"] if kept else []) != rows:
-        st.session_state[key] = {"selection": {"rows": rows}}
-
-
-def marked_row(key: str) -> int | None:
-    """In the callback of such a table: the row that was chosen in it."""
-    rows: list[int] = st.session_state[key]["selection"]["rows"]
-    return rows[0] if rows else None
-
-
 def head_picker(look: Look) -> Callable[[Any, Any], None]:
     """For a map of all heads: a click on one chooses it; anything else that a browser may send changes nothing."""
     model = look.run.info.model

@@ -13,7 +13,8 @@ from miniinfer.provenance import Provenance
 from miniinfer.trace.attention.one_head import HeadMaps, head_maps, pooled_head_maps
 from miniinfer.trace.pooling import pool_head
 from miniinfer.trace.records import ByteArray, FloatArray
-from miniinfer.ui.attention.look import KEY, Look, mark_row, marked_row, twin
+from miniinfer.ui.attention.look import KEY, Look, twin
+from miniinfer.ui.attention.marked_table import draw_marked_table, marked_row
 from miniinfer.ui.figure import draw_figure
 from miniinfer.ui.recorded_words import when_live
 from miniinfer.ui.room import more_rows, roomy
@@ -86,9 +87,8 @@ def _row(look: Look, maps: HeadMaps) -> None:
     keys = [min(key, look.position) for key in shown["key"].tolist()]
     st.session_state[ROW_KEYS] = keys
     chosen = st.session_state.get(KEY)
-    mark_row(ROW_TABLE, keys.index(chosen) if chosen in keys else None)
-    st.dataframe(
-        shown, key=ROW_TABLE, hide_index=True, column_config=COLUMNS, width="stretch", placeholder="", row_height=ROW,
+    draw_marked_table(
+        shown, ROW_TABLE, keys.index(chosen) if chosen in keys else None, column_config=COLUMNS,
         height=whole_rows(max(6, min(len(shown), 6 + more_rows(ROW, 2)))), on_select=_from_row,
         selection_mode="single-row",
     )
@@ -97,8 +97,9 @@ def _row(look: Look, maps: HeadMaps) -> None:
 
 
 def _from_row() -> None:
-    row, keys = marked_row(ROW_TABLE), st.session_state.get(ROW_KEYS, [])
-    st.session_state[KEY] = keys[row] if row is not None and row < len(keys) else None
+    (chosen, row), keys = marked_row(ROW_TABLE), st.session_state.get(ROW_KEYS, [])
+    if chosen:
+        st.session_state[KEY] = keys[row] if row is not None and row < len(keys) else None
 
 
 def _maps(look: Look, pooled: bool) -> HeadMaps:

@@ -43,6 +43,23 @@ def test_heads_are_measured_on_the_run_or_on_the_probe_and_a_click_chooses_one(a
         assert "Layer 18, head 6 reads" in texts(app), wrong
 
 
+def test_a_table_that_has_not_seen_the_newer_mark_does_not_undo_it(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attention(app, "All heads")
+    older = list(app.test.session_state["attention_heads_table"]["selection"]["rows"])
+    first = frames(app)[0].loc[older[0], ["layer", "head"]].tolist()
+    app.pick("attention_heads_map", {"x": 18, "y": 6})
+    app.pick("attention_heads_map", {"x": 18, "y": 7})
+    app.select("attention_heads_table", rows=older)
+    assert "Layer 18, head 7 reads" in texts(app)
+    table, marked = frames(app)[0], app.test.session_state["attention_heads_table"]["selection"]["rows"]
+    assert table.loc[marked, ["layer", "head"]].to_numpy().tolist() == [[18, 7]]
+    monkeypatch.setattr("miniinfer.ui.attention.marked_table.SETTLED", 0.0)
+    app.select("attention_heads_table", rows=older)
+    assert f"Layer {first[0]}, head {first[1]} reads" in texts(app)
+
+
 def test_a_knock_out_moves_the_next_token_and_leaves_the_run_bit_identical(app: App) -> None:
     attention(app, "Knock out", layer=12, head=0)
     run = current(app)
