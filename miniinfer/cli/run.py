@@ -70,7 +70,7 @@ def _serve(options: argparse.Namespace, port: int, settings: hosting.Hosting) ->
     root = bootstrap.project_root()
     host = options.host
     command = [
-        sys.executable, "-m", "streamlit", "run", str(root / "serve.py"), "--server.address", host,
+        sys.executable, "-m", "miniinfer.ui.hosting.launch", "run", str(root / "serve.py"), "--server.address", host,
         "--server.port", str(port), "--server.headless", "true", "--logger.hideWelcomeMessage", "true",
     ]  # fmt: skip
     if settings.guarded:

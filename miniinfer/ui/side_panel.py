@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from miniinfer.config import BACKENDS, SamplingParams
 from miniinfer.errors import BadInputError, MiniInferError
@@ -22,6 +23,7 @@ _DEFAULTS: dict[str, Any] = {
     "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": "0", "max_new_tokens": 32,
     "prefill": "one pass", "example": None,
 }
+FOLDS = "panel_folds"  # the keys of those that were opened in this tab
 
 
 def draw_side_panel(session: Session) -> None:
@@ -72,7 +74,10 @@ def _sampler(step_tokens: int | None) -> None:
     # A number field drops what is above 2**53 without a word.
     left.text_input("Seed", key="seed", max_chars=24, help="Same seed, same coins, whatever the settings.")
     right.number_input("New tokens", 0, 4096, step=1, key="max_new_tokens", help="At most this many output tokens.")
-    with st.expander("More: min-p, penalties, prefill"):
+    more = _fold("More: min-p, penalties, prefill", "panel_more")
+    if more is None:
+        return
+    with more:
         st.number_input("Min-p", 0.0, 0.999, step=0.01, key="min_p", help="Cut what is below this part of the best.")
         st.number_input(
             "Repetition penalty", None, None, step=0.05, key="repetition_penalty",
@@ -88,6 +93,16 @@ def _sampler(step_tokens: int | None) -> None:
             help="one pass: the whole prompt in one step. token by token: chunks of one, as decode would do it."
             + (f" On this server a step has at most {step_tokens} tokens, for others wait." if step_tokens else ""),
         )
+
+
+def _fold(title: str, key: str) -> DeltaGenerator | None:
+    """A fold whose fields are drawn when it is opened for the first time: together they take the browser a third of a
+    second of the first page. From then on they stay, for a field that is not drawn forgets what was typed in it."""
+    fold = st.expander(title, key=key, on_change="rerun")
+    opened: set[str] = st.session_state.setdefault(FOLDS, set())
+    if fold.open:
+        opened.add(key)
+    return fold if key in opened else None
 
 
 def _trailing_space_hint() -> None:
@@ -146,7 +161,10 @@ def _seed(text: str) -> int:
 
 
 def _model(session: Session) -> None:
-    with st.expander("Model"):
+    model = _fold("Model", "panel_model")
+    if model is None:
+        return
+    with model:
         st.caption("Applies to new runs; the runs you have keep the model they were made with.")
         with st.form("model", border=False):
             if session.host.hosting.local_paths:

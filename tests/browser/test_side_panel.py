@@ -120,6 +120,32 @@ def test_a_model_that_is_not_there_is_named_and_the_old_runs_stay(visit):
     tab.expect_step("step 2")
 
 
+def test_what_was_typed_counts_when_its_fold_is_closed_and_opening_it_takes_nothing_away(visit):
+    tab = visit()
+    page = tab.open()
+    side = page.get_by_test_id("stSidebar")
+    fold = side.get_by_text("More: min-p, penalties, prefill", exact=True)
+    field = side.get_by_label("Repetition penalty", exact=True)
+    side.get_by_label("Prompt", exact=True).fill("Red green")
+    expect(field).to_have_count(0)
+    fold.click()
+    expect(field).to_be_visible()
+    expect(side.get_by_label("Prompt", exact=True)).to_have_value("Red green")
+    field.fill("0")
+    fold.click()
+    expect(field).not_to_be_visible()
+    page.get_by_role("button", name="New run").click()
+    expect(side).to_contain_text("repetition_penalty must be")
+    tab.expect_step("step 1")
+    fold.click()
+    expect(field).to_have_value("0.00")
+    field.fill("1.5")
+    fold.click()
+    page.get_by_role("button", name="New run").click()
+    tab.expect_step("step 0")
+    expect(page.get_by_test_id("token-1")).to_contain_text("green")
+
+
 def test_what_is_no_number_stays_in_its_field_and_starts_nothing(visit):
     tab = visit()
     page = tab.open()

@@ -20,6 +20,7 @@ from streamlit.testing.v1.element_tree import Block, Button, ElementTree, parse_
 
 from miniinfer.figures.payload import unpack
 from miniinfer.ui.sessions.session import Session
+from miniinfer.ui.side_panel import FOLDS
 from tests.ui.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +48,8 @@ class _Pages(PagesManager):
 class App:
     """One tab. `test` is Streamlit's own handle, for widgets; the two components are asked and read through here.
 
-    No JavaScript runs. An ask reruns its own fragment only, as in the browser, or the whole app with `full`.
+    Every fold of its side panel was opened once. No JavaScript runs. An ask reruns its own fragment only, as in the
+    browser, or the whole app with `full`.
     """
 
     def __init__(self, sessions: list[Session], *, fresh_process: bool = False, **address: str) -> None:
@@ -57,6 +59,7 @@ class App:
         PagesManager.uses_pages_directory = None if fresh_process else False
         self.test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
         self.test.query_params.update(address)
+        self.test.session_state[FOLDS] = {"panel_more", "panel_model"}
         self._components: dict[str, Any] = {}
         self._fragments: dict[str, str] = {}
 

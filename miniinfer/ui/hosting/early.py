@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import logging
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from miniinfer.engine.preload import preload
+from miniinfer.ui.hosting.undelayed import send_at_once
 from miniinfer.ui.sessions.model_host import get_host
 from miniinfer.ui.sessions.page_first import PAGE_FIRST, SWITCH_SECONDS, PageFirst
 
@@ -48,12 +50,14 @@ class Noticing:
 @asynccontextmanager
 async def from_the_start(app: Any) -> AsyncIterator[None]:
     """A lifespan of the server."""
+    send_at_once()
     threading.Thread(target=_prepare, name="early-start", daemon=True).start()
     yield
 
 
 def _prepare() -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.freeze()  # what there is by now lives as long as the server: it is not looked through when a page is wanted
     preload()
     try:
         for name in FIRST_PAGE:

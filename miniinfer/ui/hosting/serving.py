@@ -18,6 +18,7 @@ from miniinfer.ui.hosting.headers import SecurityHeaders
 from miniinfer.ui.hosting.health import health_of
 from miniinfer.ui.hosting.hints import Hints
 from miniinfer.ui.hosting.hosting import gate_stands, get_hosting
+from miniinfer.ui.hosting.scripts import Scripts
 from miniinfer.ui.hosting.stay_here import stay_here
 from miniinfer.ui.saving.saved_runs import get_saved_runs
 from miniinfer.ui.sessions.model_host import get_host
@@ -30,10 +31,12 @@ def middleware() -> list[Middleware]:
     gate_stands()
     stay_here()
     Hints.prepare()
+    Scripts.prepare()
     return [
         Middleware(SecurityHeaders),
         Middleware(Noticing),
         Middleware(Gate, hosting=get_hosting(), allowed_hosts=st.get_option("server.allowedHosts")),
+        Middleware(Scripts),
         Middleware(Hints),
     ]
 
