@@ -147,9 +147,9 @@ export function createPool(batch) {
   }
 
   function hover() {
-    const context = canvas.start("over");
     const at = batch.hover;
-    if (!context || !at || !theme) return;
+    const context = at && theme ? canvas.start("over") : canvas.clear("over");
+    if (!context) return;
     const { size, columns } = layout();
     const ring = (b) => context.strokeRect((b % columns) * size + 1, Math.floor(b / columns) * size + 1, size - 3, size - 3);
     const lit = new Set(at.request !== undefined && at.request !== null ? [at.request] : at.owners);

@@ -168,9 +168,9 @@ export function createTimeline(batch) {
   }
 
   function hover() {
-    const context = canvas.start("over");
     const at = batch.hover;
-    if (!context || !at || !theme) return;
+    const context = at && theme ? canvas.start("over") : canvas.clear("over");
+    if (!context) return;
     const lit = at.request !== undefined && at.request !== null ? [at.request] : (at.owners ?? []);
     context.strokeStyle = theme.text;
     context.lineWidth = 1.5;

@@ -2,7 +2,7 @@
 
 import { h, zoomOf } from "./dom.js";
 
-/** {root, base, over, width, height, dpr, onResize, start(layer), stop}; onResize is called when the size changed. */
+/** {root, base, over, width, height, dpr, onResize, start(layer), clear(layer), stop}; onResize is called when the size changed. */
 export function createCanvas({ label, testid, className = "" }) {
   const base = h("canvas", { "aria-hidden": "true" });
   const over = h("canvas", { "aria-hidden": "true" });
@@ -30,19 +30,32 @@ export function createCanvas({ label, testid, className = "" }) {
       canvas.width = Math.max(1, Math.round(clientWidth * dpr));
       canvas.height = Math.max(1, Math.round(clientHeight * dpr));
     }
-    for (const context of Object.values(self.contexts)) fonts.delete(context); // a new size resets the context
+    for (const context of Object.values(self.contexts)) {
+      fonts.delete(context); // a new size resets the context
+      context.setTransform(dpr, 0, 0, dpr, 0, 0);
+    }
     self.onResize?.();
   };
   const observer = new ResizeObserver(fit);
   observer.observe(root);
 
-  /** A cleared context in CSS pixels, or null while there is no room to draw. */
-  self.start = (layer) => {
+  const used = new Set(); // layers that may have something on them: clearing any other would have the browser paint for nothing
+
+  /** Take off what was drawn; returns null. */
+  self.clear = (layer) => {
+    if (!used.delete(layer)) return null;
     const context = self.contexts[layer];
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.clearRect(0, 0, context.canvas.width, context.canvas.height);
     context.setTransform(self.dpr, 0, 0, self.dpr, 0, 0);
-    return self.width > 8 && self.height > 8 ? context : null;
+    return null;
+  };
+  /** A cleared context in CSS pixels, or null while there is no room to draw. */
+  self.start = (layer) => {
+    self.clear(layer);
+    if (self.width <= 8 || self.height <= 8) return null;
+    used.add(layer);
+    return self.contexts[layer];
   };
   self.stop = () => observer.disconnect();
   return self;

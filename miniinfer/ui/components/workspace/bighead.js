@@ -190,9 +190,9 @@ export function createBigHead(bus) {
   }
 
   function hover(view, theme) {
-    const context = canvas.start("over");
     const at = bus.hover;
-    if (!context || !view || !g || !at || view.ctx === 0) return;
+    const context = view && g && at && view.ctx > 0 ? canvas.start("over") : canvas.clear("over");
+    if (!context) return;
     const thick = Math.max(g.cell, 2);
     context.lineWidth = 1;
     context.strokeStyle = theme.text;

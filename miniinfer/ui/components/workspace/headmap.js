@@ -200,8 +200,8 @@ export function createHeadMap(bus) {
   }
 
   function hover(view, theme) {
-    const context = canvas.start("over");
-    if (!context || !view || !grid || !bus.head) return;
+    const context = view && grid && bus.head ? canvas.start("over") : canvas.clear("over");
+    if (!context) return;
     const [layer, head] = bus.head;
     context.lineWidth = 2;
     context.strokeStyle = theme.bg;

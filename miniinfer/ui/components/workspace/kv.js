@@ -176,15 +176,15 @@ export function createKv(bus) {
   }
 
   function hover(view, theme) {
-    const context = canvas.start("over");
-    if (!context || !view || !g) return;
+    const at = bus.hover;
+    const context = view && g && (at || view.selected !== null) ? canvas.start("over") : canvas.clear("over");
+    if (!context) return;
     const column = (pos, colour, width) => {
       context.strokeStyle = colour;
       context.lineWidth = width;
       context.strokeRect(g.x + pos * g.col + 0.5, g.top - 1, Math.max(2, g.col - 1), g.row * g.layers + 2);
     };
     if (view.selected !== null) column(view.selected, theme.text, 2);
-    const at = bus.hover;
     if (at?.pos != null && at.pos < g.slots) column(at.pos, theme.text, 1);
     if (at?.factor) heat.factor(context, g, at.factor, theme);
   }

@@ -58,12 +58,12 @@ export function createTimeline(bus) {
   }
 
   function hover() {
-    const context = canvas.start("over");
     const { view, theme } = last;
     const at = bus.hover;
-    if (!context || !g || !at || at.pos === null || at.pos === undefined) return;
-    const step = at.step ?? view.history.stepOfRow[at.pos];
-    if (!step || step > g.n) return;
+    const step = g && at && at.pos !== null && at.pos !== undefined ? (at.step ?? view.history.stepOfRow[at.pos]) : 0;
+    if (!step || step > g.n) return canvas.clear("over");
+    const context = canvas.start("over");
+    if (!context) return;
     context.strokeStyle = theme.text;
     context.strokeRect((step - 1) * g.w - 0.5, 14.5, Math.max(2, Math.min(g.w, 25)), canvas.height - 15);
   }

@@ -13,7 +13,8 @@ import { createTooltip } from "./tooltip.js";
 import { createTwins } from "./twins.js";
 
 const ELSEWHERE = new Set(["hover", "target", "play"]); // changes that no panel writes down
-const NOT_DRAWN = new Set([...ELSEWHERE, "notice", "table"]); // and those that no canvas shows
+const WAITING = new Set(["target", "play"]); // of these, what nothing here shows
+const NOT_DRAWN = new Set([...ELSEWHERE, "notice", "table"]); // changes that no canvas shows
 
 const within = (dirty, keys) => [...dirty].every((key) => keys.has(key));
 
@@ -55,6 +56,7 @@ export function createWorkspace(bus, parent) {
       for (const part of [notices, ...all, ...twins]) part.paint(view, theme, dirty);
       settling ||= requestAnimationFrame(() => setTimeout(settle));
     }
+    if (within(dirty, WAITING)) return; // a step is being made: a canvas that is touched now has the browser paint meanwhile
     for (const part of [...all, tooltip]) part.hover?.(view, theme);
   };
   // What reads sizes runs after the frame: then the browser has laid out the page anyway.
