@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -27,11 +28,13 @@ MOST_BEFORE_A_PART = 4  # jobs that may come before the next part of a long one,
 
 @dataclass
 class _Job:
-    """key: whose it is. parts: what fn(*args) gave, if it is a generator that has not ended."""
+    """key: whose it is. quick: see `EngineWorker`. parts: what fn(*args) gave, if it is a generator that has not
+    ended."""
 
     key: Hashable
     fn: Callable[..., Any]
     args: tuple[Any, ...]
+    quick: bool = False
     future: Future[Any] = field(default_factory=Future)
     parts: Generator[Any, None, Any] | None = None
 
@@ -40,7 +43,8 @@ class _Job:
         if self.parts is None and not self.future.set_running_or_notify_cancel():
             return
         try:
-            result = self.fn(*self.args) if self.parts is None else self.parts
+            with one_thread() if self.quick else nullcontext():
+                result = self.fn(*self.args) if self.parts is None else self.parts
             if isinstance(result, Generator):
                 self.parts = result
                 next(result)
@@ -66,12 +70,24 @@ class _Job:
         self.future.set_exception(MiniInferError(SHUT_DOWN))
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch has one thread in here: for work so small that waking a second one, which then waits for more and takes a
+    core from whoever shows the result, costs more than it gives."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class EngineWorker:
     """Runs functions one after another, under torch.inference_mode.
 
     Every key (a user, say) has a queue of its own, and the keys take turns: whoever queues a hundred steps keeps the
     others waiting for one of them at most. A quick job (what is shown of a step, after the step) goes first, but never
-    two of a key in a row.
+    two of a key in a row, and torch has one thread in it.
 
     A function that returns a generator is a long job, and what the generator returns is its result. All other jobs come
     in between its parts, MOST_BEFORE_A_PART at a time, so that it goes on too; long ones are done one after another.
@@ -91,7 +107,7 @@ class EngineWorker:
 
     def submit(self, fn: Callable[..., T], *args: Any, key: Hashable = None, quick: bool = False) -> Future[T]:
         """Queue fn(*args) behind what this key has queued already. Raises MiniInferError if the worker is closed."""
-        job = _Job(key, fn, args)
+        job = _Job(key, fn, args, quick)
         with self._changed:
             if self._closed:
                 raise MiniInferError(SHUT_DOWN)
