@@ -14,6 +14,11 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+#ifdef __linux__
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace threads {
 
@@ -32,6 +37,43 @@ inline void pause() {
     std::this_thread::yield();
 #endif
 }
+
+// Helpers are not to run where the caller does. Linux prefers a core that is not idle to one that the host of a virtual
+// machine has put to sleep, so a helper that is woken would begin on the caller's own core, and each would wait for the
+// other: a step after a pause took twice as long.
+class Elsewhere {
+  public:
+    // In each helper, before it first sleeps.
+    void enter() {
+#ifdef __linux__
+        std::lock_guard<std::mutex> guard(lock);
+        members.push_back(static_cast<pid_t>(syscall(SYS_gettid)));
+        avoided = -1;
+#endif
+    }
+
+    // By the caller, before it wakes helpers. It asks the system only when it has moved since.
+    void keep() {
+#ifdef __linux__
+        const int here = sched_getcpu();
+        if (here < 0 || here == avoided) return;
+        std::lock_guard<std::mutex> guard(lock);
+        cpu_set_t allowed;
+        if (here >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+        CPU_CLR(here, &allowed);
+        if (CPU_COUNT(&allowed) > 0)
+            for (pid_t member : members) sched_setaffinity(member, sizeof allowed, &allowed);
+        avoided = here;
+#endif
+    }
+
+#ifdef __linux__
+  private:
+    std::mutex lock;
+    std::vector<pid_t> members;
+    std::atomic<int> avoided{-1};
+#endif
+};
 
 class Crew {
   public:
@@ -62,6 +104,7 @@ class Crew {
         round++;
         ticket.store(Ticket(round, parts).bits);  // from here on parts can be claimed
         if (sleepers.load() > 0) {
+            elsewhere.keep();
             std::lock_guard<std::mutex> guard(bed);
             wake.notify_all();
         }
@@ -106,6 +149,7 @@ class Crew {
     }
 
     void help(int number) {
+        elsewhere.enter();
         auto began = Clock::now();
         for (;;) {
             if (number < active.load(std::memory_order_relaxed) && claim_and_work()) {
@@ -129,6 +173,7 @@ class Crew {
         sleepers.fetch_sub(1);
     }
 
+    Elsewhere elsewhere;
     std::mutex owner, bed;
     std::condition_variable wake;
     std::vector<std::thread> helpers;
