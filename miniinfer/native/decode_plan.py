@@ -87,13 +87,6 @@ class DecodePlan:
         )  # fmt: skip
         self.address = ctypes.addressof(self.step)
 
-    def takes(self, state: StepState) -> bool:
-        """True once for each stage of the state that the plan was made for."""
-        if self.owner != id(state) or state.pc < self.done:
-            return False
-        self.done = state.pc + 1
-        return True
-
     def place(self, engine: Engine, state: StepState) -> None:
         """Follow the slots, the tables and the pool to where they are now."""
         data = engine.kv_cache.data
@@ -124,4 +117,8 @@ def plan_of(engine: Engine, state: StepState) -> DecodePlan | None:
         one_row_each = len(groups) == 1 and groups[0].num_rows == 1 and groups[0].num_seqs == x.shape[0]
         if table is not None and one_row_each and x.shape[0] <= MOST_ROWS and x.dtype == engine.weights.dtype:
             plan = state.plan = DecodePlan(engine, state, backend, table)
-    return plan if plan is not None and plan.takes(state) else None
+    # Once for each stage of the state that it was made for.
+    if plan is None or plan.owner != id(state) or state.pc < plan.done:
+        return None
+    plan.done = state.pc + 1
+    return plan

@@ -137,6 +137,12 @@ def attn_scores(engine: Engine, state: StepState) -> None:
 
 @twin_of(attention.attn_pattern)
 def attn_pattern(engine: Engine, state: StepState) -> None:
+    plan, scores = plan_of(engine, state), state.attn_scores[0]
+    if plan is not None and scores.shape == plan.scores_shape and scores.is_contiguous():
+        pattern = torch.empty_like(scores)
+        plan.library.step_attn_pattern(plan.address, scores.data_ptr(), pattern.data_ptr())
+        state.attn_pattern = (pattern,)  # [K, S, G, 1, C]
+        return
     state.attn_pattern = tuple(calls.softmax(engine, scores) for scores in state.attn_scores)  # [K, S, G, Tq, C]
 
 
