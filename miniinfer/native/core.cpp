@@ -132,7 +132,7 @@ template <class Work> void share_rows(int64_t rows, int64_t multiplications, con
 
 }  // namespace
 
-int64_t mi_version() { return 3; }
+int64_t mi_version() { return 4; }
 
 void mi_set_threads(int64_t count) { threads::crew().resize(static_cast<int>(std::max<int64_t>(1, count))); }
 
@@ -211,6 +211,25 @@ template <class N> void mi_gate(const N* both, int64_t rows, int64_t size, N* hi
     });
 }
 
+// x [T, E]: rows of a Q8_0 matrix [V, E]. An id that is not in it becomes NaN, as a fault that can be seen.
+template <class N>
+void mi_embed(const uint8_t* matrix, int64_t vocab_size, const int64_t* ids, int64_t rows, int64_t size, N* x) {
+    const int64_t blocks = size / GROUP;
+    share_rows(rows, rows * size, [&](int64_t r) {
+        N* to = x + r * size;
+        if (ids[r] < 0 || ids[r] >= vocab_size) {
+            for (int64_t i = 0; i < size; i++) to[i] = N(NAN);
+            return;
+        }
+        const uint8_t* block = matrix + ids[r] * blocks * Q8_BLOCK;
+        for (int64_t g = 0; g < blocks; g++, block += Q8_BLOCK, to += GROUP) {
+            const int8_t* q = reinterpret_cast<const int8_t*>(block + 2);
+            const float scale = half_to_float(block);
+            for (int64_t i = 0; i < GROUP; i += LANES) store(to + i, as_floats(widen(q + i)) * scale);
+        }
+    });
+}
+
 template <class N>
 void mi_rms_norm(const N* x, const N* weight, double eps, int64_t rows, int64_t size, N* y) {
     share_rows(rows, rows * size * 4, [&](int64_t r) {
@@ -270,5 +289,5 @@ void mi_write_kv(const Cache<N>* cache, const N* k, int64_t k_stride, const N* v
 
 const Entry STAGE_ENTRIES[] = {
     MI_ENTRY(mi_linear), MI_ENTRY(mi_linear_add), MI_ENTRY(mi_gate), MI_ENTRY(mi_mlp_hidden), MI_ENTRY(mi_rms_norm),
-    MI_ENTRY(mi_rope), MI_ENTRY(mi_write_kv), Entry{},
+    MI_ENTRY(mi_rope), MI_ENTRY(mi_write_kv), MI_ENTRY(mi_embed), Entry{},
 };

@@ -40,7 +40,7 @@ template <class N> struct Layer {
 
 template <class N> struct Step {
     const Layer<N>* layers;
-    int64_t rows, hidden, mlp, num_heads, num_kv_heads, head_dim, context, table_size;
+    int64_t num_layers, rows, hidden, mlp, num_heads, num_kv_heads, head_dim, context, table_size;
     double eps;
     const N *rope_cos, *rope_sin;
     const int64_t *slots, *new_blocks, *tables, *lens;
@@ -56,6 +56,8 @@ template <class N>
 void mi_linear_add(const Matrix* w, const N* x, const N* resid, int64_t rows, N* y, N* sum);
 template <class N> void mi_gate(const N* both, int64_t rows, int64_t size, N* hidden);
 template <class N> void mi_mlp_hidden(const Matrix* gate_up, const N* x, int64_t rows, N* hidden);
+template <class N>
+void mi_embed(const uint8_t* matrix, int64_t vocab_size, const int64_t* ids, int64_t rows, int64_t size, N* x);
 template <class N>
 void mi_rms_norm(const N* x, const N* weight, double eps, int64_t rows, int64_t size, N* y);
 template <class N>

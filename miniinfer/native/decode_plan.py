@@ -80,7 +80,7 @@ class DecodePlan:
         self.z, self.mlp_hidden = fields["z"].unbind(), fields["mlp_hidden"].unbind()
         self._lens = lengths_of(group)
         self.step = Step(
-            table.address, rows, config.hidden_size, config.intermediate_size, heads, kv_heads, size,
+            table.address, layers, rows, config.hidden_size, config.intermediate_size, heads, kv_heads, size,
             group.context_len, 0, config.norm_eps, state.rope_cos.data_ptr(), state.rope_sin.data_ptr(),
             lens=ctypes.addressof(self._lens), embedded=x.data_ptr(),
             **{name: tensor.data_ptr() for name, tensor in fields.items()},

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from miniinfer.errors import MiniInferError
 
-VERSION = 3  # of the interface: what mi_version() answers
+VERSION = 4  # of the interface: what mi_version() answers
 MOST_ROWS = 8  # of a product: beyond, torch's are as fast, but for the matrices that mi_takes_many() names
 FLOAT32_PANELS, INT4_PANELS, Q8_ROWS, BFLOAT16_PANELS = 0, 1, 2, 3
 
@@ -53,7 +53,7 @@ class Step(Structure):
     _fields_ = [
         ("layers", c_void_p),
         *((name, c_int64) for name in (
-            "rows", "hidden", "mlp", "num_heads", "num_kv_heads", "head_dim", "context", "table_size")),
+            "num_layers", "rows", "hidden", "mlp", "num_heads", "num_kv_heads", "head_dim", "context", "table_size")),
         ("eps", c_double),
         *((name, c_void_p) for name in ("rope_cos", "rope_sin", "slots", "new_blocks", "tables", "lens")),
         ("num_new", c_int64), ("cache", Cache), ("cache_stride", c_int64),
@@ -75,6 +75,7 @@ LONG = {
 SHORT = {
     "mi_linear_add": (P, P, P, N, P, P),
     "mi_mlp_hidden": (P, P, N, P),
+    "mi_embed": (P, N, P, N, N, P),
     "mi_rms_norm": (P, P, D, N, N, P),
     "mi_rope": (P, N, P, N, P, P, N, N, N, N, P),
     "mi_write_kv": (P, P, N, P, N, P, N, P, N),

@@ -17,7 +17,7 @@ from torch import Tensor
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.placement import place_tokens
 from miniinfer.engine.stage import Stage, StageFunction
-from miniinfer.engine.stages import attention, mlp, output
+from miniinfer.engine.stages import attention, inputs, mlp, output
 from miniinfer.native import calls
 from miniinfer.native.decode_plan import plan_of
 from miniinfer.native.products import NativeLinear
@@ -54,6 +54,20 @@ def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
         x.data_ptr(), weight.data_ptr(), engine.model_config.norm_eps, rows, size, y.data_ptr()
     )
     return y
+
+
+@twin_of(inputs.embed)
+def embed(engine: Engine, state: StepState) -> None:
+    embedding, ids = engine.weights.embedding, state.input_ids
+    if embedding.stored is None or embedding.storage != "Q8_0":
+        return inputs.embed(engine, state)
+    ids, size = ids.contiguous(), engine.model_config.hidden_size
+    x = torch.empty((len(ids), size), dtype=engine.weights.dtype)
+    calls.library_of(engine, len(ids)).embed(
+        embedding.stored.data_ptr(), len(embedding.stored), ids.data_ptr(), len(ids), size, x.data_ptr()
+    )
+    state.resid_pre = x  # [T, E]
+    return None
 
 
 @twin_of(attention.attn_norm)

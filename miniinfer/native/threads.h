@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -75,6 +76,48 @@ class Elsewhere {
 #endif
 };
 
+// What will be read next, a few ranges one after another. A helper that has nothing to do brings them nearer, for between
+// two stages nobody reads memory. Only addresses are kept, and nothing at them is looked at: a range that is gone by then
+// does no harm.
+class Ahead {
+  public:
+    struct Range {
+        const void* begin;
+        int64_t bytes;
+    };
+
+    // By the caller.
+    void set(std::initializer_list<Range> ranges) {
+        next.store(MOST << SHIFT);  // nothing, until all of it stands
+        int64_t i = 0;
+        for (const Range& range : ranges) {
+            begins[i].store(reinterpret_cast<uintptr_t>(range.begin));
+            sizes[i++].store(range.bytes);
+        }
+        for (; i < MOST; i++) sizes[i].store(0);
+        next.store(0);
+    }
+
+    // By a helper: the next piece. False if there is none.
+    bool fetch() {
+        int64_t seen = next.load(std::memory_order_relaxed);
+        const int64_t i = seen >> SHIFT, at = seen & ((int64_t{1} << SHIFT) - 1);
+        if (i >= MOST) return false;
+        const int64_t size = sizes[i].load(std::memory_order_relaxed);
+        const int64_t after = at + PIECE < size ? seen + PIECE : (i + 1) << SHIFT;
+        if (!next.compare_exchange_strong(seen, after, std::memory_order_relaxed) || at >= size) return true;
+        const uintptr_t begin = begins[i].load(std::memory_order_relaxed) + at;
+        for (int64_t line = 0; line < PIECE; line += 64) __builtin_prefetch(reinterpret_cast<const void*>(begin + line), 0, 2);
+        return true;
+    }
+
+  private:
+    static constexpr int64_t MOST = 6, PIECE = 2048, SHIFT = 40;
+    std::atomic<int64_t> next{MOST << SHIFT};  // which range, and how far in it
+    std::atomic<uintptr_t> begins[MOST] = {};
+    std::atomic<int64_t> sizes[MOST] = {};
+};
+
 class Crew {
   public:
     void resize(int count) {  // never while a job runs: both take `owner`
@@ -111,6 +154,11 @@ class Crew {
         while (claim_and_work()) {
         }
         if (done.load(std::memory_order_acquire) < parts) wait_for(parts);
+    }
+
+    // What the caller will read after this, if it can be told.
+    void will_read(std::initializer_list<Ahead::Range> ranges) {
+        if (active.load(std::memory_order_relaxed) > 0) ahead.set(ranges);
     }
 
   private:
@@ -156,7 +204,8 @@ class Crew {
                 began = Clock::now();
                 continue;
             }
-            for (int i = 0; i < LOOKS && !work_left(); i++) pause();
+            for (int i = 0; i < LOOKS && !work_left(); i++)
+                if (!ahead.fetch()) pause();
             if (Clock::now() - began > SPIN) {
                 sleep(number);
                 began = Clock::now();
@@ -174,6 +223,7 @@ class Crew {
     }
 
     Elsewhere elsewhere;
+    alignas(APART) Ahead ahead;
     std::mutex owner, bed;
     std::condition_variable wake;
     std::vector<std::thread> helpers;
