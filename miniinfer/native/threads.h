@@ -107,12 +107,12 @@ class Ahead {
         const int64_t after = at + PIECE < size ? seen + PIECE : (i + 1) << SHIFT;
         if (!next.compare_exchange_strong(seen, after, std::memory_order_relaxed) || at >= size) return true;
         const uintptr_t begin = begins[i].load(std::memory_order_relaxed) + at;
-        for (int64_t line = 0; line < PIECE; line += 64) __builtin_prefetch(reinterpret_cast<const void*>(begin + line), 0, 2);
+        for (int64_t line = 0; line < PIECE; line += 64) __builtin_prefetch(reinterpret_cast<const void*>(begin + line), 0, 3);
         return true;
     }
 
   private:
-    static constexpr int64_t MOST = 6, PIECE = 2048, SHIFT = 40;
+    static constexpr int64_t MOST = 6, PIECE = 4096, SHIFT = 40;
     std::atomic<int64_t> next{MOST << SHIFT};  // which range, and how far in it
     std::atomic<uintptr_t> begins[MOST] = {};
     std::atomic<int64_t> sizes[MOST] = {};
