@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Hashable, Iterator
+from collections.abc import Callable, Generator, Hashable
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 
 from miniinfer.engine.machine_faults import machine_fault
+from miniinfer.engine.torch_threads import one_thread
 from miniinfer.errors import MiniInferError
 
 T = TypeVar("T")
@@ -45,10 +46,10 @@ class _Job:
         try:
             with one_thread() if self.quick else nullcontext():
                 result = self.fn(*self.args) if self.parts is None else self.parts
-            if isinstance(result, Generator):
-                self.parts = result
-                next(result)
-                return
+                if isinstance(result, Generator):
+                    self.parts = result
+                    next(result)
+                    return
         except StopIteration as end:
             self.parts = None
             self.future.set_result(end.value)
@@ -68,18 +69,6 @@ class _Job:
             return
         self.parts.close()
         self.future.set_exception(MiniInferError(SHUT_DOWN))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch has one thread in here: for work so small that waking a second one, which then waits for more and takes a
-    core from whoever shows the result, costs more than it gives."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class EngineWorker:

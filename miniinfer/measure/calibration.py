@@ -21,6 +21,7 @@ from miniinfer.config import shown
 from miniinfer.engine.clock import DeviceClock
 from miniinfer.engine.linear import Linear
 from miniinfer.engine.packed import GROUP, Blocks, Int4Linear
+from miniinfer.engine.torch_threads import usual_threads
 from miniinfer.errors import MiniInferError
 from miniinfer.measure.progress import Measurement
 from miniinfer.measure.records import Calibration, Machine
@@ -42,7 +43,7 @@ class CalibrationError(MiniInferError):
 def machine_of(device: torch.device) -> Machine:
     """The facts that a calibration is valid for."""
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-    return Machine(str(device), named, os.cpu_count() or 1, torch.get_num_threads(), torch.__version__)
+    return Machine(str(device), named, os.cpu_count() or 1, usual_threads(), torch.__version__)
 
 
 @cache

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from miniinfer.engine.backend import largest_in_cells
 from miniinfer.engine.groups import AttnGroup
 from miniinfer.engine.kv_cache import KVCache
 from miniinfer.engine.stage import Stage
+from miniinfer.engine.torch_threads import one_thread, usual_threads
 from miniinfer.engine.weights import Weights
 from miniinfer.native.decode_plan import LayerTable, lengths_of
 from miniinfer.native.library import MOST_ROWS, Cache, Library, Stages
@@ -31,7 +31,7 @@ class NativeBackend:
 
     def __init__(self, library: Library) -> None:
         self.library = library
-        library.set_threads(torch.get_num_threads())
+        library.set_threads(usual_threads())
         self._weights: dict[int, tuple[weakref.ref[Weights], Weights]] = {}  # by the id of torch's
         self._tables: dict[int, LayerTable] = {}  # by the id of the core's
         self._caches: weakref.WeakKeyDictionary[KVCache, tuple[int, int, Any, list[int]]] = weakref.WeakKeyDictionary()
@@ -49,19 +49,10 @@ class NativeBackend:
             self._tables[id(ours)] = LayerTable(ours)
         return known[1]
 
-    @contextmanager
-    def threads(self, rows: int) -> Iterator[None]:
+    def threads(self, rows: int) -> AbstractContextManager[object]:
         """Torch has one thread in a step that decodes. What is left to it there is small, the vocabulary of the sampler
         at most; its second thread and the core's would wait for work on the same processor, each in the other's way."""
-        before = torch.get_num_threads()
-        few = rows <= MOST_ROWS
-        if few:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if few:
-                torch.set_num_threads(before)
+        return one_thread() if rows <= MOST_ROWS else nullcontext()
 
     def _forget(self, number: int) -> None:
         known = self._weights.pop(number, None)

@@ -59,7 +59,7 @@ def _norm(engine: Engine, x: Tensor, weight: Tensor) -> Tensor:
 @twin_of(inputs.embed)
 def embed(engine: Engine, state: StepState) -> None:
     embedding, ids = engine.weights.embedding, state.input_ids
-    if embedding.stored is None or embedding.storage != "Q8_0":
+    if embedding.stored is None or embedding.storage != "Q8_0" or ids.dtype != torch.int64:
         return inputs.embed(engine, state)
     ids, size = ids.contiguous(), engine.model_config.hidden_size
     x = torch.empty((len(ids), size), dtype=engine.weights.dtype)

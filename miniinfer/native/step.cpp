@@ -1,4 +1,5 @@
-// The stages of a layer on the fields of a decode step (core.h: struct Step): where each one lies, and nothing else.
+// The stages of a layer on the fields of a decode step (core.h: struct Step): where each one lies, and which matrices come
+// next.
 #include "core.h"
 #include "threads.h"
 
@@ -26,11 +27,18 @@ template <class N> Cache<N> cache_of(const Step<N>& s, int64_t layer) {
     return cache;
 }
 
+// Of a matrix in panels; no layer has any other.
 threads::Ahead::Range numbers(const Matrix* m) {
-    const int64_t bits = m->layout == FLOAT32_PANELS ? 32 : m->layout == BFLOAT16_PANELS ? 16 : m->layout == INT4_PANELS ? 4 : 0;
+    const int64_t bits = m->layout == FLOAT32_PANELS ? 32 : m->layout == BFLOAT16_PANELS ? 16 : 4;
     return {m->numbers, m->out * m->columns * bits / 8};
 }
-threads::Ahead::Range scales(const Matrix* m) { return {m->scales, m->layout == INT4_PANELS ? m->out * m->columns / 8 : 0}; }
+threads::Ahead::Range scales(const Matrix* m) {
+    return {m->scales, m->layout == INT4_PANELS ? m->out * m->columns / 8 : 0};
+}
+
+void will_read(const Matrix* first, const Matrix* second) {
+    threads::crew().will_read({scales(first), numbers(first), scales(second), numbers(second)});
+}
 
 }  // namespace
 
@@ -40,8 +48,7 @@ template <class N> void mi_step_attn_norm(const Step<N>* s, int64_t i) {
 
 template <class N> void mi_step_qkv_proj(const Step<N>* s, int64_t i) {
     mi_linear(s->layers[i].qkv, wide(*s, s->attn_norm_out, i), s->rows, part(*s, s->qkv, i, qkv_size(*s)));
-    const auto &out = s->layers[i].attn_out, &mlp = s->layers[i].gate_up;
-    threads::crew().will_read({scales(out), numbers(out), scales(mlp), numbers(mlp)});
+    will_read(s->layers[i].attn_out, s->layers[i].gate_up);
 }
 
 template <class N> void mi_step_rope(const Step<N>* s, int64_t i) {
@@ -84,8 +91,7 @@ template <class N> void mi_step_mlp_norm(const Step<N>* s, int64_t i) {
 
 template <class N> void mi_step_mlp_hidden(const Step<N>* s, int64_t i) {
     mi_mlp_hidden(s->layers[i].gate_up, wide(*s, s->mlp_norm_out, i), s->rows, part(*s, s->mlp_hidden, i, s->mlp));
-    const auto &down = s->layers[i].down, &qkv = s->layers[i + 1 < s->num_layers ? i + 1 : 0].qkv;
-    threads::crew().will_read({scales(down), numbers(down), scales(qkv), numbers(qkv)});
+    will_read(s->layers[i].down, s->layers[i + 1 < s->num_layers ? i + 1 : 0].qkv);
 }
 
 template <class N> void mi_step_mlp_out(const Step<N>* s, int64_t i) {

@@ -6,12 +6,14 @@
 // or waits for a core beside another busy program, costs nothing: the caller simply does its parts. Only a helper that
 // loses its core in the middle of a claim is waited for; if that lasts, helpers are left out for a while, longer each time.
 #pragma once
+#include <pthread.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <initializer_list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -49,60 +51,61 @@ class Elsewhere {
 #ifdef __linux__
         std::lock_guard<std::mutex> guard(lock);
         members.push_back(static_cast<pid_t>(syscall(SYS_gettid)));
-        avoided = -1;
+        CPU_ZERO(&given);
 #endif
     }
 
-    // By the caller, before it wakes helpers. It asks the system only when it has moved since.
-    void keep() {
+    // By the caller, before it wakes helpers: they may run where it may, but not where it is. False if that leaves no
+    // core, so that nobody need be woken. It asks each time, for all of this can change, and tells only what is new.
+    bool keep() {
 #ifdef __linux__
         const int here = sched_getcpu();
-        if (here < 0 || here == avoided) return;
+        cpu_set_t others;
+        if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(0, sizeof others, &others) != 0) return true;
+        CPU_CLR(here, &others);
         std::lock_guard<std::mutex> guard(lock);
-        cpu_set_t allowed;
-        if (here >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-        CPU_CLR(here, &allowed);
-        if (CPU_COUNT(&allowed) > 0)
-            for (pid_t member : members) sched_setaffinity(member, sizeof allowed, &allowed);
-        avoided = here;
+        const bool is_new = !CPU_EQUAL(&others, &given);
+        given = others;
+        if (CPU_COUNT(&others) == 0) return false;
+        if (is_new)
+            for (pid_t member : members) sched_setaffinity(member, sizeof others, &others);
 #endif
+        return true;
     }
 
 #ifdef __linux__
   private:
     std::mutex lock;
     std::vector<pid_t> members;
-    std::atomic<int> avoided{-1};
+    cpu_set_t given = {};  // what was told last
 #endif
 };
 
 // What will be read next, a few ranges one after another. A helper that has nothing to do brings them nearer, for between
-// two stages nobody reads memory. Only addresses are kept, and nothing at them is looked at: a range that is gone by then
-// does no harm.
-class Ahead {
+// two stages nobody reads memory. Only addresses are kept, and nothing at them is looked at: one that is gone by then, or
+// that two callers have put together, does no harm.
+class alignas(APART) Ahead {
   public:
     struct Range {
         const void* begin;
         int64_t bytes;
     };
+    static constexpr int64_t COUNT = 4;
 
     // By the caller.
-    void set(std::initializer_list<Range> ranges) {
-        next.store(MOST << SHIFT);  // nothing, until all of it stands
-        int64_t i = 0;
-        for (const Range& range : ranges) {
-            begins[i].store(reinterpret_cast<uintptr_t>(range.begin));
-            sizes[i++].store(range.bytes);
+    void set(const std::array<Range, COUNT>& ranges) {
+        for (int64_t i = 0; i < COUNT; i++) {
+            begins[i].store(reinterpret_cast<uintptr_t>(ranges[i].begin), std::memory_order_relaxed);
+            sizes[i].store(ranges[i].bytes, std::memory_order_relaxed);
         }
-        for (; i < MOST; i++) sizes[i].store(0);
-        next.store(0);
+        next.store(0, std::memory_order_release);
     }
 
     // By a helper: the next piece. False if there is none.
     bool fetch() {
-        int64_t seen = next.load(std::memory_order_relaxed);
+        int64_t seen = next.load(std::memory_order_acquire);
         const int64_t i = seen >> SHIFT, at = seen & ((int64_t{1} << SHIFT) - 1);
-        if (i >= MOST) return false;
+        if (i >= COUNT) return false;
         const int64_t size = sizes[i].load(std::memory_order_relaxed);
         const int64_t after = at + PIECE < size ? seen + PIECE : (i + 1) << SHIFT;
         if (!next.compare_exchange_strong(seen, after, std::memory_order_relaxed) || at >= size) return true;
@@ -112,10 +115,10 @@ class Ahead {
     }
 
   private:
-    static constexpr int64_t MOST = 6, PIECE = 4096, SHIFT = 40;
-    std::atomic<int64_t> next{MOST << SHIFT};  // which range, and how far in it
-    std::atomic<uintptr_t> begins[MOST] = {};
-    std::atomic<int64_t> sizes[MOST] = {};
+    static constexpr int64_t PIECE = 4096, SHIFT = 40;
+    std::atomic<int64_t> next{COUNT << SHIFT};  // which range, and how far in it
+    std::atomic<uintptr_t> begins[COUNT] = {};
+    std::atomic<int64_t> sizes[COUNT] = {};
 };
 
 class Crew {
@@ -146,8 +149,7 @@ class Crew {
         done.store(0, std::memory_order_relaxed);
         round++;
         ticket.store(Ticket(round, parts).bits);  // from here on parts can be claimed
-        if (sleepers.load() > 0) {
-            elsewhere.keep();
+        if (sleepers.load() > 0 && elsewhere.keep()) {
             std::lock_guard<std::mutex> guard(bed);
             wake.notify_all();
         }
@@ -157,7 +159,7 @@ class Crew {
     }
 
     // What the caller will read after this, if it can be told.
-    void will_read(std::initializer_list<Ahead::Range> ranges) {
+    void will_read(const std::array<Ahead::Range, Ahead::COUNT>& ranges) {
         if (active.load(std::memory_order_relaxed) > 0) ahead.set(ranges);
     }
 
@@ -223,7 +225,7 @@ class Crew {
     }
 
     Elsewhere elsewhere;
-    alignas(APART) Ahead ahead;
+    Ahead ahead;
     std::mutex owner, bed;
     std::condition_variable wake;
     std::vector<std::thread> helpers;
@@ -245,7 +247,11 @@ constexpr int64_t SMALL = 1 << 15;          // multiplications that are done soo
 constexpr int64_t LARGEST_CLAIM = 1 << 19;  // multiplications: some 20 microseconds for whoever waits for the last one
 
 inline Crew& crew() {
-    static auto* all = new Crew;  // never deleted: helpers may outlive main
+    static Crew* all = [] {
+        // Helpers stay behind when a process forks, and with them whatever they have locked: the child works alone.
+        pthread_atfork(nullptr, nullptr, [] { all = new Crew; });
+        return new Crew;  // never deleted: helpers may outlive main
+    }();
     return *all;
 }
 
