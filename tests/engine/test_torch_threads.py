@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from miniinfer.engine.worker import EngineWorker
 
 
 @pytest.fixture
-def worker():
+def worker() -> Iterator[EngineWorker]:
     before, made = torch.get_num_threads(), EngineWorker()
     made.call(torch.set_num_threads, 3)
     yield made

@@ -68,6 +68,7 @@ def test_the_stage_reads_the_ids_as_they_are(ids_dtype: torch.dtype, stored: Ten
     engine = Engine(dataclasses.replace(model, weights=weights), EngineConfig(), backend=backend)
     engine.add_request([5, 66, 0])
     state = engine.begin_step()
+    assert state is not None
     engine.advance(state, until=2)
     state.input_ids = torch.tensor([5, 1, 66, 1, 0, 1], dtype=ids_dtype)[::2]
     engine.advance(state, until=3)
