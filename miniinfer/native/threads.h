@@ -6,8 +6,6 @@
 // or waits for a core beside another busy program, costs nothing: the caller simply does its parts. Only a helper that
 // loses its core in the middle of a claim is waited for; if that lasts, helpers are left out for a while, longer each time.
 #pragma once
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,6 +15,9 @@
 #include <mutex>
 #include <thread>
 #include <vector>
+#ifndef _WIN32
+#include <pthread.h>
+#endif
 #ifdef __linux__
 #include <sched.h>
 #include <sys/syscall.h>
@@ -248,8 +249,10 @@ constexpr int64_t LARGEST_CLAIM = 1 << 19;  // multiplications: some 20 microsec
 
 inline Crew& crew() {
     static Crew* all = [] {
+#ifndef _WIN32
         // Helpers stay behind when a process forks, and with them whatever they have locked: the child works alone.
         pthread_atfork(nullptr, nullptr, [] { all = new Crew; });
+#endif
         return new Crew;  // never deleted: helpers may outlive main
     }();
     return *all;
