@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from contextlib import suppress
 
 OPEN_FILES = "/dev/fd"  # of this process, where the system has it
@@ -20,10 +21,19 @@ def send_at_once() -> int:
     found = 0
     with suppress(OSError):
         for name in os.listdir(OPEN_FILES):
-            with suppress(OSError, ValueError), socket.socket(fileno=os.dup(int(name))) as each:
-                if each.family in (socket.AF_INET, socket.AF_INET6) and each.getsockopt(
-                    socket.SOL_SOCKET, socket.SO_ACCEPTCONN
-                ):
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    found += 1
+            with suppress(OSError, ValueError):  # the list itself was one of them
+                found += _set(int(name))
     return found
+
+
+def _set(descriptor: int) -> bool:
+    """Whether it was one that listens."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(descriptor)) as each:
+        listens = each.family in (socket.AF_INET, socket.AF_INET6) and each.getsockopt(
+            socket.SOL_SOCKET, socket.SO_ACCEPTCONN
+        )
+        if listens:
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return bool(listens)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 
 import pytest
 
 from miniinfer.ui.hosting import early
-from miniinfer.ui.hosting.undelayed import send_at_once
+from miniinfer.ui.hosting.undelayed import OPEN_FILES, send_at_once
 from tests.ui import asynchronous
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no list of a process's open files")
@@ -49,6 +50,13 @@ def test_connections_come_in_without_the_wait() -> None:
         connected.close()
         after.accept()[0].close()
         assert not asynchronous.run(delays(after))
+
+
+def test_it_leaves_nothing_open() -> None:
+    with listening():
+        before = sorted(os.listdir(OPEN_FILES))
+        send_at_once()
+        assert sorted(os.listdir(OPEN_FILES)) == before
 
 
 def test_it_is_done_as_the_server_starts(monkeypatch: pytest.MonkeyPatch) -> None:
