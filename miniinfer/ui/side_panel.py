@@ -23,7 +23,7 @@ _DEFAULTS: dict[str, Any] = {
     "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": "0", "max_new_tokens": 32,
     "prefill": "one pass", "example": None,
 }
-FOLDS = "panel_folds"  # the keys of those that were opened in this tab
+FOLDS = "panel_folds"  # those that were opened in this tab: key to whether it is open now
 
 
 def draw_side_panel(session: Session) -> None:
@@ -98,10 +98,12 @@ def _sampler(step_tokens: int | None) -> None:
 def _fold(title: str, key: str) -> DeltaGenerator | None:
     """A fold whose fields are drawn when it is opened for the first time: together they take the browser a third of a
     second of the first page. From then on they stay, for a field that is not drawn forgets what was typed in it."""
+    opened: dict[str, bool] = st.session_state.setdefault(FOLDS, {})
+    if key in opened:  # Streamlit forgets it as the page is changed
+        st.session_state.setdefault(key, opened[key])
     fold = st.expander(title, key=key, on_change="rerun")
-    opened: set[str] = st.session_state.setdefault(FOLDS, set())
-    if fold.open:
-        opened.add(key)
+    if fold.open or key in opened:
+        opened[key] = bool(fold.open)
     return fold if key in opened else None
 
 

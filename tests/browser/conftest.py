@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -97,11 +99,25 @@ def address(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
+    # All tests were over once, and the driver neither answered nor ended: without it the rest goes on.
+    patience = threading.Timer(60, end_drivers)
+    patience.daemon = True
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=ARGUMENTS)
         expect.set_options(timeout=PATIENCE)
         yield browser
+        patience.start()
         browser.close()
+    patience.cancel()
+
+
+def end_drivers() -> None:
+    """End Playwright's own process, a child of this one, where the system tells of children."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        for child in children.read_text("utf-8").split():
+            with suppress(OSError):
+                if b"playwright" in Path("/proc", child, "cmdline").read_bytes():
+                    os.kill(int(child), signal.SIGTERM)
 
 
 def wait_for(page: Page, expression: str, arg: object = None, timeout: float = PATIENCE) -> None:

@@ -14,6 +14,13 @@ SHOWN = "() => [...__miniinferKeys.groups].flatMap(group => group.keys.map(({ do
 FOCUS = """() => { let at = document.activeElement;
     while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
     return [at?.dataset.testid ?? null, Boolean(at?.closest("dialog"))]; }"""
+SAYS_ALL = f"""() => {{ const dialog = [...document.querySelectorAll("*")].map(e => e.shadowRoot).filter(Boolean)
+    .map(root => root.querySelector("[data-testid=help]")).find(Boolean);
+    const lines = [...dialog.querySelectorAll("dd")].map(line => line.textContent).slice(0, -3);
+    // Streamlit's own keys are listed where there is a table as it is opened.
+    const ours = all => JSON.stringify(all.filter(line => !/^walk from cell to cell$|^choose the row,/.test(line)));
+    return ours(lines) === ours(({SHOWN})())
+        && lines.includes("walk from cell to cell, with what the pointer would show"); }}"""
 SPEECH = """() => { const live = [...document.querySelectorAll("*")].map(e => e.shadowRoot).filter(Boolean)
     .map(root => root.querySelector("[data-testid=transport-live]")).find(Boolean);
     window.heard = []; new MutationObserver(() => heard.push(live.textContent)).observe(live, { childList: true }); }"""
@@ -46,8 +53,9 @@ def test_the_overview_lists_the_keys_of_the_page_and_keeps_the_focus(visit):
     page.get_by_test_id("stPopoverButton").click()
     page.get_by_test_id("stPageLink").get_by_text("Inside a step", exact=True).click()
     expect(page.get_by_test_id("program-where")).to_contain_text("ran")
-    lines = overview(page)
-    assert lines[:-3] == page.evaluate(SHOWN)
+    overview(page)
+    wait_for(page, SAYS_ALL)  # parts of the page may be drawn after it was opened
+    lines = page.get_by_test_id("help").locator("dd").all_inner_texts()
     assert {"one step on", "run one stage", "walk from stage to stage"} <= set(lines)
     page.get_by_test_id("help-close").click()
     page.keyboard.press("n")

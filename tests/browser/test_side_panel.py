@@ -144,6 +144,13 @@ def test_what_was_typed_counts_when_its_fold_is_closed_and_opening_it_takes_noth
     page.get_by_role("button", name="New run").click()
     tab.expect_step("step 0")
     expect(page.get_by_test_id("token-1")).to_contain_text("green")
+    fold.click()
+    expect(field).to_be_visible()
+    page.get_by_test_id("stPopoverButton").click()
+    page.get_by_test_id("stPageLink").get_by_text("Compare", exact=True).click()
+    expect(page.get_by_test_id("stPopoverButton")).to_contain_text("Compare")
+    expect(field).to_be_visible()
+    expect(field).to_have_value("1.50")
 
 
 def test_what_is_no_number_stays_in_its_field_and_starts_nothing(visit):

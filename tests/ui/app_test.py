@@ -59,7 +59,7 @@ class App:
         PagesManager.uses_pages_directory = None if fresh_process else False
         self.test = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
         self.test.query_params.update(address)
-        self.test.session_state[FOLDS] = {"panel_more", "panel_model"}
+        self.test.session_state[FOLDS] = {"panel_more": False, "panel_model": False}
         self._components: dict[str, Any] = {}
         self._fragments: dict[str, str] = {}
 

@@ -10,6 +10,7 @@ export const getKeys = () => (window.__miniinferKeys ??= new Keys());
  * what has the focus.
  */
 class Keys {
+  changed = null; // runs when a group came or went: a part of the page may be drawn after the overview was opened
   #groups = []; // [group, times it was added]
 
   /** Returns the way to take the group away again. */
@@ -17,9 +18,11 @@ class Keys {
     const found = this.#groups.find(([other]) => other === group);
     if (found) found[1]++;
     else this.#groups.push([group, 1]);
+    this.changed?.();
     return () => {
       const at = this.#groups.findIndex(([other]) => other === group);
       if (at >= 0 && --this.#groups[at][1] === 0) this.#groups.splice(at, 1);
+      this.changed?.();
     };
   }
 

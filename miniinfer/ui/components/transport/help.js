@@ -43,16 +43,24 @@ export function createHelp() {
 
   // What had the focus, also inside another component: it gets it back.
   let before = null;
-  root.addEventListener("close", () => before?.focus());
+  root.addEventListener("close", () => {
+    getKeys().changed = null;
+    before?.focus();
+  });
 
   function open() {
     if (root.open) return;
     before = focused();
+    getKeys().changed = fill;
+    fill();
+    root.showModal();
+    close.focus();
+  }
+
+  function fill() {
     const groups = [...getKeys().groups.map(({ title, keys }) => [title, keys.map(({ shown, does }) => [shown, does])]), ["Everywhere", EVERYWHERE]];
     body.replaceChildren(...groups.map(([title, lines], i) => section(title, lines, i)));
     body.tabIndex = 0; // it may scroll in a low window
-    root.showModal();
-    close.focus();
   }
 
   const help = { title: "Help", keys: [{ key: "?", shift: null, shown: ["?"], does: "this overview", act: open }] };
